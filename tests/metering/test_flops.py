@@ -245,6 +245,8 @@ def test_results_written_to_given_tensors_count_the_same() -> None:
     x, y = torch.rand(6, 4), torch.empty(6, 4)
     assert counted(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)).flops == 20 * 24
     assert counted(lambda: torch.clamp(x, 0, 1, out=y)).flops == 2 * 24
+    wide = torch.empty(2, 6, 6, dtype=torch.bfloat16, device="meta")
+    assert counted(lambda: torch.bmm(wide, wide, out_dtype=torch.float32)).flops == 2 * 2 * 6**3
 
 
 def test_gelu_takes_20_flops_by_tanh_12_by_erf() -> None:

@@ -18,7 +18,7 @@ import torch
 from trace_tools.machines import accelerators
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.metering import measurement
-from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
+from trace_tools.metering.measurement import Count, Measurement, called_once, count, measure
 from trace_tools.metering.meters import Meter
 
 X, W = torch.rand(8, 16), torch.rand(16, 4)
@@ -149,26 +149,20 @@ def test_zero_repeats_are_an_error() -> None:
         measure(lambda: None, repeats=0)
 
 
-class Counting(Witness):
-    counts = True
+def test_a_witness_may_call_each_function_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counting:
+        def counts(self) -> None:
+            raise AssertionError("`count` was not called")
 
-    def __init__(self) -> None:
-        self.events: list[str] = []
+        def measured(self, functions: Any, sample: Any) -> list[Measurement]:
+            return [called_once(f) for f in functions]
 
-    def counted(self, f: Any) -> Measurement:
-        self.events.append("counted")
-        return super().counted(f)
-
-
-def test_a_counting_witness_limits_measurements_to_one_call() -> None:
-    with Meter() as meter, witnessed(Counting()):
-        measured = measure(lambda: X @ W)
-        with witnessed(Counting()):
-            measure(lambda: X @ W)
-        measure(lambda: X @ W)
+    monkeypatch.setattr(measurement, "witness", Counting())
+    with Meter() as meter:
+        measured = measure(lambda: X @ W, lambda: X @ W)
+        single = measure(lambda: X @ W)
     assert meter.totals.operators == {"aten.mm": 3}
-    assert len(measured.samples_s) == measured.calls_per_sample == 1
-    assert len(measure(lambda: X @ W, repeats=2, min_seconds=0).samples_s) == 2
+    assert [len(one.samples_s) == one.calls_per_sample == 1 for one in (*measured, single)] == [True] * 3
 
 
 class FakeCuda:
@@ -343,11 +337,7 @@ def test_samples_of_compared_functions_alternate(
     assert a.seconds == pytest.approx(c.seconds, rel=0.1)
 
 
-def test_several_functions_are_checked_and_reported_separately() -> None:
-    witness = Counting()
-    with witnessed(witness):
-        assert len(measure(lambda: 1, lambda: 2)) == 2
-    assert witness.events == ["counted", "counted"]
+def test_what_is_no_function_is_an_error() -> None:
     with pytest.raises(TypeError, match="measure: found an int"):
         measure(lambda: 1, 2)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="measure: found no function"):

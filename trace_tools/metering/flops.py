@@ -82,14 +82,14 @@ def formula(names: str) -> Callable[[Formula], Formula]:
     return register
 
 
-@formula("mv dot vdot _int_mm")
-def _product(a: Tensor, b: Tensor, **_: Any) -> int:
+@formula("bmm mv dot vdot _int_mm")
+def _product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
     """(m, k) @ (k, n) or (m, k) @ (k,): 2 per element of the first and column of the second, as torch's `mm_flop`."""
     return 2 * a.numel() * (b.shape[-1] if b.dim() > 1 else 1)
 
 
-@formula("addmv addmv_ addbmm addbmm_ addmm_ baddbmm_ _addmm_activation")
-def _added_product(added: Tensor, a: Tensor, b: Tensor, **_: Any) -> int:
+@formula("addmm addmm_ addmv addmv_ baddbmm baddbmm_ addbmm addbmm_ _addmm_activation")
+def _added_product(added: Tensor, a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
     """added + a @ b: the product only, as torch's `addmm_flop`."""
     return _product(a, b)
 
@@ -116,9 +116,6 @@ def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, *args: Any, *
     transposed, requested = args[4], args[7]
     forward = 2 * x.shape[0] * prod((x if transposed else grad).shape[2:]) * weight.numel()
     return int(forward * sum(requested[:2]))
-
-
-_CORRECTED = {torch.ops.aten.convolution_backward}  # torch 2.13 counts the weight's gradient once for each group
 
 
 @formula("_scaled_dot_product_flash_attention_for_cpu")
@@ -185,6 +182,10 @@ def _picked(x: Tensor, targets: Tensor, *args: Any, **_: Any) -> int:
     return targets.numel()
 
 
+# Torch 2.13 counts a grouped convolution's gradients too often, and its formulas of `bmm`, `addmm` and `baddbmm` do not
+# know `out_dtype`.
+_CORRECTED = FORMULAS.keys() & flop_registry.keys()
+
 # ------------------------------------------------------------ FLOPs per element
 
 Weight = int | Callable[..., int]  # the operator's arguments → FLOPs per element
@@ -197,7 +198,6 @@ def _weighted(weight: Weight, *args: Any, out_val: Any, of_input: bool, **kwargs
         counted = args[0]
     if not any(map(floating, tensors_in([counted, args[0]]))):
         return 0
-    kwargs.pop("out", None)  # a result written to a given tensor takes as many
     each = weight if isinstance(weight, int) else weight(*args, **kwargs)
     return each * sum(tensor.numel() for tensor in tensors_in(counted))
 
@@ -304,7 +304,10 @@ def is_free(operator: Any) -> bool:
 
 
 def weight(names: str) -> Callable[[Weight], Weight]:
-    """Register a function of an operator's arguments that returns its FLOPs per element of the result."""
+    """Register a function of an operator's arguments that returns its FLOPs per element of the result.
+
+    Each accepts any further keyword: `out=` counts like a new result.
+    """
 
     def register(function: Weight) -> Weight:
         ELEMENTWISE.update(_each(function, names))
@@ -313,24 +316,20 @@ def weight(names: str) -> Callable[[Weight], Weight]:
     return register
 
 
-def _is_one(number: object) -> bool:
-    return isinstance(number, (int, float)) and number == 1
-
-
 @weight("add sub rsub")
 def _add(a: Any, b: Any, alpha: Any = 1, **_: Any) -> int:
     """a + alpha · b."""
-    return 1 if _is_one(alpha) else 2
+    return 1 if alpha == 1 else 2
 
 
 @weight("addcmul addcdiv")
 def _add_product(x: Any, a: Any, b: Any, value: Any = 1, **_: Any) -> int:
     """x + value · (a · b)."""
-    return 2 if _is_one(value) else 3
+    return 2 if isinstance(value, (int, float)) and value == 1 else 3
 
 
 @weight("pow")
-def _pow(x: Any, exponent: Any) -> int:
+def _pow(x: Any, exponent: Any, **_: Any) -> int:
     """x³ is x·x·x: 2; x⁻ⁿ one ÷ more; √x 1; any other exponent exp(y · log x)."""
     if not isinstance(exponent, (int, float)):
         return POWER
@@ -341,45 +340,45 @@ def _pow(x: Any, exponent: Any) -> int:
 
 
 @weight("clamp")
-def _clamp(x: Any, min: Any = None, max: Any = None) -> int:
+def _clamp(x: Any, min: Any = None, max: Any = None, **_: Any) -> int:
     return (min is not None) + (max is not None)
 
 
 @weight("gelu")
-def _gelu(x: Any, approximate: str = "none") -> int:
+def _gelu(x: Any, approximate: str = "none", **_: Any) -> int:
     """½ · x · (1 + erf(x · √½)); with tanh ½ · x · (1 + tanh(c · (x + d·x·x·x)))."""
     return 8 + TANH if approximate == "tanh" else GELU
 
 
 @weight("gelu_backward")
-def _gelu_backward(grad: Any, x: Any, approximate: str = "none") -> int:
+def _gelu_backward(grad: Any, x: Any, approximate: str = "none", **_: Any) -> int:
     """Φ 11, φ 11, 3; with tanh 17 as above (half, cube, tanh), its derivative 2 + 3, products and sums 7."""
     return 17 + TANH if approximate == "tanh" else 9 + 2 * TRANSCENDENTAL
 
 
 @weight("elu_backward")
-def _elu_backward(grad: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, x: Any) -> int:
+def _elu_backward(grad: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, *args: Any, **_: Any) -> int:
     return 3 if is_result else 3 + TRANSCENDENTAL
 
 
 @weight("native_layer_norm")
-def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, *args: Any) -> int:
+def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, *args: Any, **_: Any) -> int:
     return NORM + (weight is not None) + (bias is not None)
 
 
 @weight("native_group_norm native_batch_norm _native_batch_norm_legit _batch_norm_with_update cudnn_batch_norm")
-def _channel_norm(x: Any, weight: Any, bias: Any, *args: Any) -> int:
+def _channel_norm(x: Any, weight: Any, bias: Any, *args: Any, **_: Any) -> int:
     return NORM + (weight is not None) + (bias is not None)
 
 
 @weight("_fused_rms_norm")
-def _rms_norm(x: Any, shape: Any, weight: Any = None, *args: Any) -> int:
+def _rms_norm(x: Any, shape: Any, weight: Any = None, *args: Any, **_: Any) -> int:
     """², Σ, · 1/rms, · weight."""
     return 3 + (weight is not None)
 
 
 @weight("max_pool2d_with_indices avg_pool2d")
-def _pool(x: Any, window: Any, *args: Any) -> int:
+def _pool(x: Any, window: Any, *args: Any, **_: Any) -> int:
     """One comparison or + per element of the window."""
     return window if isinstance(window, int) else prod(window)
 

@@ -13,11 +13,11 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import Any, Literal, overload
+from typing import Any, Protocol, overload
 
 from trace_tools.machines import accelerators
 from trace_tools.trace.model import Collective
@@ -29,6 +29,7 @@ Batch = Callable[[int], float]  # number of calls → their seconds
 # An idle GPU lowers its clocks. After a pause of IDLE_S, `measure` makes calls for WARM_S before the first sample.
 IDLE_S, WARM_S = 0.5, 0.05
 
+witness: Witness | None = None  # observes `measure` and `count` during a trace
 NOTHING_COUNTED = "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
 TOO_LATE = "torch was first imported inside it, so nothing was counted; import torch earlier"
 
@@ -89,6 +90,16 @@ class Count:
         return self.flops / self.bytes_moved if is_known else None  # type: ignore[operator]
 
 
+class Witness(Protocol):
+    """An observer of `measure` and `count`; until they return, the running code is repeated or counted."""
+
+    def counts(self) -> None:
+        """Note that `count` was called."""
+
+    def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
+        """Return the measurements of the functions, which `sample` makes."""
+
+
 def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     """Call `f(*args, **kwargs)` once and count the work of its operators.
 
@@ -96,7 +107,8 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     Raises TypeError if `f` is not callable.
     """
     _refuse_uncallable("count", f)
-    _witness.began("count")
+    if witness is not None:
+        witness.counts()
     if "torch" not in sys.modules:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
@@ -163,8 +175,7 @@ def measure(
     If `f` communicates with other ranks (torch.distributed), all ranks of its group measure together: each makes as
     many calls as the slowest requires.
 
-    Raises ValueError if `repeats` is less than 1, TypeError if an argument is not callable. Tracers observe these calls
-    through a `Witness`.
+    Raises ValueError if `repeats` is less than 1, TypeError if an argument is not callable.
     """
     if not functions:
         raise TypeError("measure: found no function; expected one or more, as in measure(lambda: f(x))")
@@ -172,14 +183,8 @@ def measure(
         raise ValueError(f"measure: repeats is {repeats}; expected at least 1")
     for f in functions:
         _refuse_uncallable("measure", f)
-    witness = _witness
-    witness.began("measure")
-    if witness.counts:
-        measurements = [witness.counted(f) for f in functions]
-    else:
-        measurements = _sampled(functions, warmup, repeats, min_seconds, max_seconds)
-        for measurement in measurements:
-            witness.measured(measurement)
+    sample = partial(_sampled, functions, warmup, repeats, min_seconds, max_seconds)
+    measurements = sample() if witness is None else witness.measured(functions, sample)
     return measurements if len(measurements) > 1 else measurements[0]
 
 
@@ -276,40 +281,6 @@ def _calls_lasting(seconds: float, most_s: float, batch: Batch, agreed: Callable
 def _clock() -> str:
     gpu = accelerators.in_use()
     return "cpu" if gpu is None else f"{gpu.type}:{gpu.index()}"
-
-
-class Witness:
-    """Observer of `measure` and `count` during a trace; this base class leaves them unchanged.
-
-    If `counts`, `measure` lets `counted` make the only call of each function: in a run that counts operators, whose
-    times are not used.
-    """
-
-    counts = False
-
-    def began(self, word: Literal["measure", "count"]) -> None:
-        """Note that `measure` or `count` was called: until it returns, the running code is repeated or counted."""
-
-    def counted(self, f: Call) -> Measurement:
-        """Call `f()` once."""
-        return called_once(f)
-
-    def measured(self, measurement: Measurement) -> None:
-        """Note the result of `measure` for one of its functions; called for each of them in order."""
-
-
-_witness = Witness()
-
-
-@contextmanager
-def witnessed(witness: Witness) -> Iterator[None]:
-    """Notify `witness` of every `measure` and `count` inside the `with` block, in any thread."""
-    global _witness
-    before, _witness = _witness, witness
-    try:
-        yield
-    finally:
-        _witness = before
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:

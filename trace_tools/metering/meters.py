@@ -40,16 +40,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from trace_tools.metering import collectives
 from trace_tools.metering.compiling import forced_eager, graphs_of_inductor, records_graph
 from trace_tools.metering.flops import attended_share, formula_of, is_free
-from trace_tools.metering.operators import (
-    Arguments,
-    EagerMode,
-    Keywords,
-    Traffic,
-    base_name,
-    floating,
-    memory_of,
-    tensors_in,
-)
+from trace_tools.metering.operators import EagerMode, Traffic, base_name, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
 from trace_tools.trace.model import Work
 
@@ -223,13 +214,10 @@ class Meter(EagerMode):
         now |= {name: figure.copy() for name, figure in now.items() if isinstance(figure, Counter)}
         return Totals(**now)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Run the tracer's own operators hidden from this meter and from any other mode in this thread."""
-        with _disable_current_modes():
-            yield
+    # A context in which the tracer's own operators are hidden from this meter and from any other mode in this thread.
+    paused = staticmethod(_disable_current_modes)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Arguments = (), kwargs: Keywords | None = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         if records_graph():
             return self._pass_unmetered(func, types, args, keywords)
@@ -239,8 +227,9 @@ class Meter(EagerMode):
             if _is_other_mode_below():  # modes below come first, and see the operator unchanged
                 return self._pass_unmetered(func, types, args, keywords)
             return NotImplemented  # a subclass decomposes itself; its parts return here
-        if fake and any(map(_is_symbolic, tensors_in([*args, *keywords.values()]))):
-            return func(*args, **keywords)  # reading a size as a number would fix it
+        inputs = tensors_in([*args, *keywords.values()]) if fake else []
+        if any(getattr(getattr(tensor, "fake_mode", None), "shape_env", None) for tensor in inputs):
+            return func(*args, **keywords)  # its sizes may be symbols, and reading one as a number would fix it
         operator = self._operators.get(func)
         if operator is None:
             if getattr(func, "namespace", None) in ("profiler", "prim"):
@@ -262,9 +251,7 @@ class Meter(EagerMode):
             self.totals.uncounted[operator.name] += 1
         return out
 
-    def _count(
-        self, operator: _Operator, args: Arguments, kwargs: Keywords, out: Any, *, fake: bool, fused: bool
-    ) -> None:
+    def _count(self, operator: _Operator, args: Any, kwargs: Any, out: Any, *, fake: bool, fused: bool) -> None:
         """Add one call's FLOPs and bytes to the totals, and follow its memory."""
         totals, name, inputs, results = self.totals, operator.name, [*args, *kwargs.values()], tensors_in(out)
         tensors = [*tensors_in(inputs), *results]
@@ -306,7 +293,7 @@ class Meter(EagerMode):
         for tensor in made:
             self.storages.see_result(tensor)
 
-    def _pass_unmetered(self, func: Any, types: Any, args: Arguments, keywords: Keywords) -> Any:
+    def _pass_unmetered(self, func: Any, types: Any, args: Any, keywords: Any) -> Any:
         """Run an operator without reading its tensors; name it as uncounted if it does arithmetic."""
         keys = (torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.FUNCTIONAL)
         modes = any(torch._C._get_dispatch_mode(key) is not None for key in keys)
@@ -325,7 +312,7 @@ def _is_other_mode_below() -> bool:
     return any(type(torch._C._get_dispatch_stack_at(depth)) is not Meter for depth in depths)
 
 
-def _can_be_decomposed(args: Arguments, keywords: Keywords) -> bool:
+def _can_be_decomposed(args: Any, keywords: Any) -> bool:
     """Return whether a composite operator gives the same results on these arguments when it is decomposed.
 
     Nested and quantised tensors, and those of classes with a dispatch of their own, may have a kernel for it.
@@ -338,7 +325,7 @@ def _can_be_decomposed(args: Arguments, keywords: Keywords) -> bool:
     )
 
 
-def _with_tensors(args: Arguments, takes_tensor: list[bool]) -> Arguments:
+def _with_tensors(args: Any, takes_tensor: list[bool]) -> Any:
     """Return the arguments with tensors wherever the operator accepts only tensors.
 
     `torch.jit.trace` passes tensors that represent a number (a size), and torch shows them to Python as that number.
@@ -349,11 +336,6 @@ def _with_tensors(args: Arguments, takes_tensor: list[bool]) -> Arguments:
         torch.scalar_tensor(value, dtype=_NUMBERS[type(value)]) if takes and type(value) in _NUMBERS else value
         for value, takes in zip(args, takes_tensor, strict=False)
     )
-
-
-def _is_symbolic(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is fake and may have symbolic sizes."""
-    return getattr(getattr(tensor, "fake_mode", None), "shape_env", None) is not None
 
 
 def _in_compiled_function() -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness, called_once
+from trace_tools.metering.measurement import NOTHING_COUNTED, Call, Measurement, called_once
 from trace_tools.tracing.recorder.recorder import Recorder
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
 
 
-class MeasureWitness(Witness):
+class MeasureWitness:
     """Marks the steps that run `measure` or `count`, and records each measurement.
 
     A timed run records its seconds. The counted run records the counts of one call of the function, between two
@@ -23,16 +23,24 @@ class MeasureWitness(Witness):
     def __init__(self, recorder: Recorder, meter: Meter | None) -> None:
         self.recorder = recorder
         self.meter = meter
-        self.counts = meter is not None
 
-    def began(self, word: Literal["measure", "count"]) -> None:
+    def counts(self) -> None:
         self.recorder.mark("harness")
 
-    def counted(self, f: Callable[[], Any]) -> Measurement:
-        assert self.meter is not None
-        before = self.meter.reading()
+    def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
+        self.recorder.mark("harness")
+        if self.meter is not None:
+            return [self._counted(f, self.meter) for f in functions]
+        measurements = sample()
+        for measurement in measurements:
+            self.recorder.emit("measured", {"seconds": [measurement.seconds]})
+        return measurements
+
+    def _counted(self, f: Call, meter: Meter) -> Measurement:
+        """Call `f` once, and record its counts."""
+        before = meter.reading()
         measurement = called_once(f)
-        counts = (self.meter.reading() - before).plain()
+        counts = (meter.reading() - before).plain()
         figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
         plain = {name: counts[name] for name in figures if counts[name] is not None}
         plain |= {name: counts[name] for name in ("collectives", "uncounted", "meta_flops") if counts[name]}
@@ -40,6 +48,3 @@ class MeasureWitness(Witness):
             plain = {"why": NOTHING_COUNTED}
         self.recorder.emit("measured", {"seconds": [measurement.seconds], **plain})
         return measurement
-
-    def measured(self, measurement: Measurement) -> None:
-        self.recorder.emit("measured", {"seconds": [measurement.seconds]})

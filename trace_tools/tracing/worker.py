@@ -38,7 +38,6 @@ from trace_tools.edtrace.words import adopt_words
 from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.machine import STORED, conditions
 from trace_tools.metering import measurement
-from trace_tools.metering.measurement import witnessed
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source, uncalled_main
 from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
@@ -60,6 +59,7 @@ from trace_tools.tracing.recorder.call import exit_status, exits_well
 from trace_tools.tracing.recorder.claims import Claims
 from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
 from trace_tools.util import formats
+from trace_tools.util.interpreter import replaced
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
@@ -249,7 +249,7 @@ class _Process:
             meeting(self.name, number),  # the ranks of this run, and of no other
             self._private_folder(),  # left after all that may still write: exit functions, threads
             meter or contextlib.nullcontext(),  # counts operators, also those in `measure` and `count`
-            witnessed(MeasureWitness(recorder, meter)),
+            replaced(measurement, "witness", MeasureWitness(recorder, meter)),
             listening(recorder, self.redact, self.job.folder),  # prints, warnings, narrative, started threads
             recorder.watching(self._alive(recorder)),  # a thread writes the journal, and reports where the lecture is
             flush_on_exit(partial(self._write, recorder)),  # innermost: `os._exit` in the lecture writes all the above
