@@ -139,7 +139,7 @@ CEILINGS = {
     "diff": (5_140, 4_600),
     "presentation": (2_230, 1_500),
     "machines": (1_870, 1_400),
-    "metering": (1_700, 1_600),
+    "metering": (1_600, 1_600),
     "trace": (2_190, 1_600),
     "source": (2_000, 1_300),
     "describing": (1_300, 1_300),
