@@ -63,6 +63,7 @@ y = 2; z = 3
         ("x = 1\n# a comment\ny = 2", {"A file": [1, 3]}),
         ("import a\n# %% One\nx = 1\n# %% One\ny = 1\n", {"A file": [1], "One": [3], "One 2": [5]}),
         ("# %%\nx = 1\n#%%\n\n# %%\ny = 1\n#  %%  \nz = 1\n", {"A file": [2], "Cell 2": [6], "Cell 3": [8]}),
+        ("# %%\n# imports\nimport a\n# %%\n# a model\n# of a\ny = 1\n", {"imports": [3], "a model": [7]}),
         ("# %% [markdown]\n# Words\n# %% A\nx = 1\n# %%\ny = 1\n", {"A": [4, 6]}),
         ("# %% [markdown]\n# ## A\n# %% B\nx = 1\n", {"A": [4]}),
         ("# %% [markdown]\n# # A\n# %% [markdown]\n# # B\n# %% C\nif x:\n    # %% D\n    y\n", {"A": [], "B": [6]}),
@@ -75,7 +76,7 @@ y = 2; z = 3
 def test_sections_of_a_script(text: str, expected: dict[str, list[int]]) -> None:
     source = parse_source(text, "a_file.py")
     bodies = [[node.lineno for node in cell.node.body] for cell in source.cells]  # type: ignore[attr-defined]
-    names = [name.removeprefix("%% ") for name in sections(source)] if source.cells else []
+    names = sections(source) if source.cells else []
     assert dict(zip(names, bodies, strict=True)) == expected
     assert all(cell.end_line == following.line - 1 for cell, following in pairwise(source.cells))
 

@@ -190,5 +190,5 @@ def test_the_main_block_decides_which_function_runs_the_lecture(end: str, main: 
     path = tmp_path / "talk.py"
     path.write_text(f"import asyncio, sys\ndef part(): pass\n{end}")
     source = check_lecture(path)
-    assert main_of(source) == main and sections(source) == (["%% Talk"] if main == MODULE else ["part"])
+    assert main_of(source) == main and sections(source) == (["Talk"] if main == MODULE else ["part"])
     assert mistakes(path) == []

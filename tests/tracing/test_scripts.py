@@ -94,7 +94,7 @@ def test_a_script_runs_as_in_plain_python(tmp_path: Path, ending: str) -> None:
     assert (plain.stderr.strip().rpartition("\n")[2].partition(":")[0] or "talk") in messages + "talk"
     assert (trace.title, trace.run.main) == ("A script", "<module>")
     tree = Tree(trace)
-    assert [frame.function for _, frame in tree.section_calls()] == ["%% Data", "%% Sum", "%% The end"]
+    assert [frame.function for _, frame in tree.section_calls()] == ["Data", "Sum", "The end"]
     functions = [frame.function for frame in tree.frames.values()]
     assert functions.count("total") == 101  # of 1,501: a statement keeps 100 executions
     assert sum(event.omitted for event in trace.steps if isinstance(event, Omitted) and event.line == 27) == 1400
@@ -102,7 +102,7 @@ def test_a_script_runs_as_in_plain_python(tmp_path: Path, ending: str) -> None:
     assert [section.title for section in pages.sections] == ["Data", "Sum", "The end"]
     assert pages.sections[1].held == 1 and not pages.opening
     stepped = pages.sections[1].stepping
-    assert stepped is not None and stepped.frames[0].function == "%% Sum"
+    assert stepped is not None and stepped.frames[0].function == "Sum"
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_an_edited_script_is_compared_cell_by_cell(tmp_path: Path) -> None:
     after, *_ = traced(tmp_path, CELLS.replace("ENDING", "").replace("## Sum", "## The sum").replace("== 45", "> 44"))
     difference = difference_between(Side("A", before), Side("B", after), Choices())
     matched = [(pair.a.function, pair.b.function) for pair in difference.frames if pair.a and pair.b]
-    assert {("%% Data", "%% Data"), ("%% Sum", "%% The sum"), ("%% The end", "%% The end")} <= {*matched}
+    assert {("Data", "Data"), ("Sum", "The sum"), ("The end", "The end")} <= {*matched}
     assert not any(pair.a is None or pair.b is None for pair in difference.frames)
     reworded = CELLS.replace("ENDING", "").replace("*ten*", "*10*").replace("## The end", "## Its end")
     shown = [(section.number, section.title) for section in make_document(before, reworded).sections]

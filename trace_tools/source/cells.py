@@ -8,13 +8,13 @@ r"""Divide a script into sections and prose, by the cells that jupytext writes f
     # %% Their sum
     sum(x)
 
-    division = divided(text, ast.parse(text), "The first of ten")
+    division = divided(text, ast.parse(text), "Ten numbers")
     [(cell.title, cell.lineno) for cell in division.cells]      # [("Data", 1), ("Their sum", 6)]
     division.prose                                              # [Prose(1, 3, "Ten numbers.")]
 
 A section begins at a cell with a title and at prose with a heading. The headings that count are those of the highest
 level that occurs twice, and above: most notebooks have one title, and then sections. Without titles and headings, each
-cell is a section; a script without cells is one section.
+cell is a section, named by the comment that it begins with; a script without cells is one section.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 # jupytext puts a space before a title; `# %%time` is a magic of Jupyter that it has commented out
@@ -39,12 +39,13 @@ class Cell(ast.stmt):
 
     _fields = ("title",)
 
-    def __init__(self, title: str, first: int, level: int = 0) -> None:
+    def __init__(self, title: str, first: int) -> None:
         super().__init__(lineno=first, col_offset=0, end_lineno=first, end_col_offset=0)
         self.title = title
-        self.level = level  # of the heading that is its title
+        self.comment = ""  # on its first line
+        self.is_heading = False  # whether it is the title of the whole script, too
         self.end = first  # last line
-        self.name = ""  # the function of its frame; no function of Python has such a name
+        self.name = ""  # of its frame, unlike that of any function of the script
         self.body: list[ast.stmt] = []
 
 
@@ -66,8 +67,8 @@ class Division:
     aside: set[int] = field(default_factory=set)  # lines of markers, of prose, and of jupytext's header
 
 
-def divided(text: str, tree: ast.Module, title: str) -> Division:
-    """Divide a script; `title` is that of a first section without one.
+def divided(text: str, tree: ast.Module, title: str, taken: Iterable[str] = ()) -> Division:
+    """Divide a script; `title` is that of a first section without one, `taken` are the names of functions.
 
     The docstring and imports from `__future__` belong to no section, because they must stay first.
     """
@@ -88,7 +89,8 @@ def divided(text: str, tree: ast.Module, title: str) -> Division:
             if heading is None:
                 waiting = waiting or item
             else:
-                cells.append(Cell(heading[1], item.first, heading[0]))
+                cells.append(Cell(heading[1], item.first))
+                cells[-1].is_heading = len(cells) == 1 and (heading[0] == 1 or levels.total() == 1)
                 begun = waiting = None
                 if first.lstrip("# ").startswith(heading[1]):  # pages show it as the title
                     item = Prose(item.first, item.last, rest.strip())
@@ -107,13 +109,12 @@ def divided(text: str, tree: ast.Module, title: str) -> Division:
             cells[-1].body.append(item)
     if waiting is not None and not cells:
         cells.append(Cell("", waiting.first))
-    names: Counter[str] = Counter()
+    names = Counter(taken)
     for number, cell in enumerate(cells):
         cell.end = cells[number + 1].lineno - 1 if number + 1 < len(cells) else len(lines)
-        cell.title = cell.title or (f"Cell {number + 1}" if number else title)
+        cell.title = cell.title or cell.comment or (f"Cell {number + 1}" if number else title)
         names[cell.title] += 1
-        again = names[cell.title]
-        cell.name = f"%% {cell.title}" + (f" {again}" if again > 1 else "")
+        cell.name = cell.title if names[cell.title] == 1 else f"{cell.title} {names[cell.title]}"
     return division
 
 
@@ -148,7 +149,10 @@ def _items(lines: list[str], tree: ast.Module, division: Division) -> list[Cell 
             break
         if marker is not None:
             start = number if marker["prose"] else None
-            items += [] if marker["prose"] else [Cell(marker["title"] or "", number)]
+            if not marker["prose"]:
+                items.append(cell := Cell(marker["title"] or "", number))
+                comment = re.match(r"# ([^%!].{0,79})$", lines[number].rstrip()) if number < len(lines) else None
+                cell.comment = comment[1].strip() if comment is not None else ""
         if marker is not None or start is not None:
             division.aside.add(number)
     if lines[0].rstrip() == "# ---" and "# ---" in lines[1:]:

@@ -25,6 +25,7 @@ from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.util import formats
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+TITLE = 100  # most characters of a title
 CLAUSES = (ast.excepthandler, ast.match_case)  # they contain statements but are not statements
 
 
@@ -153,8 +154,9 @@ def title_of(source: ParsedSource, lecture: str) -> str:
     doc = re.sub(r"^[=*~-]{3,}$", "", ast.get_docstring(source.tree) or "", flags=re.MULTILINE)  # an underline
     first = doc.strip().split("\n\n")[0].replace("\n", " ").strip()
     for cell in source.cells[:1]:
-        first = first or (cell.node.title if isinstance(cell.node, Cell) and cell.node.level == 1 else "")
-    return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
+        first = first or (cell.node.title if isinstance(cell.node, Cell) and cell.node.is_heading else "")
+    is_title = 0 < len(first) <= TITLE
+    return re.sub(r"\.$", "", first) if is_title else formats.readable(Path(lecture).stem)
 
 
 def bare_call(node: ast.stmt) -> str | None:
@@ -227,7 +229,7 @@ def parse_source(text: str, path: str) -> ParsedSource:
     source = ParsedSource(path, text, tree, statements, functions)
     if main_of(source) != MODULE:
         return source
-    division = divided(text, tree, title_of(source, path))
+    division = divided(text, tree, title_of(source, path), functions)
     cells = tuple(
         Statement(next(numbers), cell, MODULE, None, cell.lineno, cell.lineno, cell.lineno, cell.end)
         for cell in division.cells
