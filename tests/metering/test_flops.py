@@ -69,6 +69,7 @@ def test_flops_equal_torchs_where_torch_counts(name: str) -> None:
 
 
 X16, W16 = torch.randn(16, 32).bfloat16(), torch.randn(2, 32, 16).bfloat16()
+F8, ONE = torch.rand(16, 32).to(torch.float8_e4m3fn), torch.tensor(1.0)
 NOT_TORCHS: dict[str, tuple[Callable[[], Any], int]] = {  # torch has no formula: by hand
     "mv": (lambda: torch.randn(3, 4) @ torch.randn(4), 2 * 3 * 4),
     "dot": (lambda: torch.randn(4) @ torch.randn(4), 2 * 4),
@@ -79,6 +80,10 @@ NOT_TORCHS: dict[str, tuple[Callable[[], Any], int]] = {  # torch has no formula
     "int8 weights": (
         lambda: torch._weight_int8pack_mm(X16, torch.ones(8, 32, dtype=torch.int8), torch.ones(8).bfloat16()),
         2 * 16 * 32 * 8,
+    ),
+    "fp8": (
+        lambda: torch.ops.aten._scaled_mm_v2(F8, F8.t(), [ONE], [0], [0], [ONE], [0], [0], None, torch.float32),
+        2 * 16 * 32 * 16,
     ),
     "rows in groups": (
         lambda: torch._grouped_mm(X16, W16, offs=torch.tensor([8, 16], dtype=torch.int32)),

@@ -82,7 +82,7 @@ def formula(names: str) -> Callable[[Formula], Formula]:
     return register
 
 
-@formula("bmm mv dot vdot _int_mm")
+@formula("bmm mv dot vdot _int_mm _scaled_mm_v2")
 def _product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
     """(m, k) @ (k, n) or (m, k) @ (k,): 2 per element of the first and column of the second, as torch's `mm_flop`."""
     return 2 * a.numel() * (b.shape[-1] if b.dim() > 1 else 1)
@@ -94,13 +94,13 @@ def _added_product(added: Tensor, a: Tensor, b: Tensor, *args: Any, **_: Any) ->
     return _product(a, b)
 
 
-@formula("_weight_int8pack_mm _weight_int4pack_mm")
+@formula("_weight_int8pack_mm _weight_int4pack_mm _weight_int4pack_mm_for_cpu")
 def _product_with_packed(a: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
     """(m, k) @ (k, n), where the layout of the second depends on the device: 2mkn by the result."""
     return 2 * a.numel() * out_val.shape[-1]
 
 
-@formula("_grouped_mm _scaled_grouped_mm")
+@formula("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2")
 def _grouped_product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
     """Products of a mixture of experts: every row of a meets one of the matrices in b.
 
@@ -184,7 +184,7 @@ def _picked(x: Tensor, targets: Tensor, *args: Any, **_: Any) -> int:
 
 # Torch 2.13 counts a grouped convolution's gradients too often, and its formulas of `bmm`, `addmm` and `baddbmm` do not
 # know `out_dtype`.
-_CORRECTED = FORMULAS.keys() & flop_registry.keys()
+_CORRECTED = {getattr(torch.ops.aten, name) for name in ("convolution_backward", "bmm", "addmm", "baddbmm")}
 
 # ------------------------------------------------------------ FLOPs per element
 
