@@ -50,7 +50,7 @@ def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
         ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
         (
             "tracing/worker.py",
-            "    source, options = parse_source(",
+            "        source = parse_source(",
             "raise SystemExit('mistaken')",
             "SystemExit",
             False,

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import write  # imported now, as the next one, because a lecture may replace it there
+from os import fstat, write  # imported now, as the next one, because a lecture may replace them there
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class ProgressSender:
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
+        self._identity = fstat(pipe).st_ino
         self._section = ""  # sent last
         self._forked = False
         os.set_blocking(pipe, False)
@@ -78,5 +79,6 @@ class ProgressSender:
         self._forked = True
 
     def _send(self, *message: Any) -> None:
-        with contextlib.suppress(OSError):  # the tracer does not read fast enough, or the lecture closed the pipe
-            write(self._pipe, json.dumps(message).encode() + b"\n")
+        with contextlib.suppress(OSError):  # the tracer does not read fast enough
+            if fstat(self._pipe).st_ino == self._identity:  # else the lecture closed the pipe, as a daemon does
+                write(self._pipe, json.dumps(message).encode() + b"\n")

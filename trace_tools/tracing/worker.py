@@ -22,7 +22,6 @@ import linecache
 import os
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -39,7 +38,7 @@ from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.machine import STORED, conditions
 from trace_tools.metering import measurement
 from trace_tools.source.directives import parse_directives
-from trace_tools.source.statements import parse_source, uncalled_main
+from trace_tools.source.statements import ParsedSource, parse_source, uncalled_main
 from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
 from trace_tools.tracing import failures, included, survey
 from trace_tools.tracing.inspect_all import inspect_all
@@ -90,7 +89,7 @@ def main(*arguments: str) -> int:
                 return 0
     folder, name = Path(arguments[0]), ProcessId.parse(arguments[1])
     try:
-        return _run_job(Job.read(folder), folder, name, ProgressSender(progress))
+        return _Pass(Job.read(folder), folder, name, ProgressSender(progress)).run()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -108,63 +107,16 @@ def load_torch() -> None:
         importlib.import_module("trace_tools.metering.meters")
 
 
-def _run_job(job: Job, folder: Path, name: ProcessId, progress: ProgressSender) -> int:
-    # For the lecture and its processes: the measured machine, the driver's name of the GPU, and no other GPU.
-    os.environ[STORED] = str(folder / "machine.json")
-    with contextlib.suppress(FileNotFoundError):  # no GPU was looked for
-        os.environ[host.IDENTITY] = (folder / host.IDENTITY_FILE).read_text(encoding="utf-8")
-    os.environ.update(devices.environment(job.options.device or job.device))
-    runs = [COLD, *(() if job.options.draft else (WARM,)), *((COUNTED,) if job.torch and name == job.passes[0] else ())]
-    source, options = parse_source(job.text, job.lecture), job.options
-    directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
-    skipped = frozenset(job.skipped)
-    program = instrument(source, directives, skipped, keep_going=bool(options.keep_going))
-    programs = included.instrumented([source, *(module.source for module in job.modules)])
-    if job.modules:
-        sys.meta_path.insert(0, included.Loading(job.modules, programs))
-    program = included.together([program, *programs])
-    # Compiled again for each run, because dynamo caches by code object, together with the globals of the old module.
-    codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in runs}
-    # large syntax trees would slow the lecture's garbage collection
-    program = replace(program, tree=ast.Module([], []))
-    main = uncalled_main(source)
-    del source, directives
-    linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
-    journal = Journal(folder / f"{name.file_stem}.journal")
-    try:
-        process = _Process(job, folder, name, program, main, journal, progress)
-        os.register_at_fork(after_in_child=process.forget)
-        ending = process.run(codes)
-    except BaseException:
-        journal.close()
-        raise
-
-    def end(running: list[str]) -> int:
-        """Close the journal; return the exit status. The parent kills whatever still runs in this session."""
-        if running:
-            process.note("notes", [f"still running after the lecture had ended: {', '.join(running)}"])
-        journal.close()
-        return os.EX_IOERR if journal.trouble else 0 if ending == COMPLETE else 1
-
-    # Without a limit, a process that exit functions wait for could block this one.
-    with limited(lambda running: os._exit(end(running))):
-        process.context.run(atexit._run_exitfuncs)
-    return end(processes_of_session())
-
-
-class _Process:
+class _Pass:
     """The runs of the lecture in this process, and what they share."""
 
-    def __init__(
-        self,
-        job: Job,
-        folder: Path,
-        name: ProcessId,
-        program: Instrumented,
-        main: str | None,
-        journal: Journal,
-        progress: ProgressSender,
-    ) -> None:
+    def __init__(self, job: Job, folder: Path, name: ProcessId, progress: ProgressSender) -> None:
+        self.job, self.folder, self.name, self.progress = job, folder, name, progress
+        # For the lecture and its processes: the measured machine, the driver's name of the GPU, and no other GPU.
+        os.environ[STORED] = str(folder / "machine.json")
+        with contextlib.suppress(FileNotFoundError):  # no GPU was looked for
+            os.environ[host.IDENTITY] = (folder / host.IDENTITY_FILE).read_text(encoding="utf-8")
+        os.environ.update(devices.environment(job.options.device or job.device))
         self.is_compiling: Callable[[], bool] = bool
         self.records_graph: Callable[[], bool] = bool
         if job.torch:
@@ -176,43 +128,76 @@ class _Process:
         if "numpy" in job.text:  # before the lecture, so that its generator is seeded
             with contextlib.suppress(ImportError):
                 importlib.import_module("numpy")
-        self.job, self.folder, self.name = job, folder, name
-        self.program = program
-        self.main = main  # the function to call after the module, if the file does not call it
-        self.journal = journal
+        self.runs = [COLD] if job.options.draft else [COLD, WARM]
+        self.runs += [COUNTED] if job.torch and name == job.passes[0] else []
+        source = parse_source(job.text, job.lecture)
+        self.main = uncalled_main(source)  # the function to call after the module, if the file does not call it
+        self.program = self._instrumented(source)
+        # Compiled for each run, because dynamo caches by code object, together with the globals of the old module.
+        self.codes = {run: compile(self.program.tree, job.path, "exec", dont_inherit=True) for run in self.runs}
+        # large syntax trees would slow the lecture's garbage collection
+        self.program = replace(self.program, tree=ast.Module([], []))
+        linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
         self.redact = Redactor.of_this_machine(private=(job.root, str(job.folder)))
         self.output = OutputFile(folder / f"{name.file_stem}.stdout", self.redact)
+        self.journal = Journal(folder / f"{name.file_stem}.journal")
         self.recorder: Recorder | None = None
         self.forked = False  # whether this is the child of a fork
         self.claims: list[Claims] = []  # of claims, in the timed runs
         self.context = contextvars.Context()  # context of the last run
-        self.memory = _Memory()
-        self.progress = progress
+        self.peak_device_bytes = 0  # since the lecture last reset it
+        os.register_at_fork(after_in_child=self.forget)
         adopt_words(job.root)
 
-    def run(self, codes: dict[str, types.CodeType]) -> Ending:
-        """Run the lecture as often as the job requires, each time from the same state; return how it ended.
+    def _instrumented(self, source: ParsedSource) -> Instrumented:
+        """Insert the probes into the lecture, and into the included modules when they are imported."""
+        options = self.job.options
+        directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
+        skipped = frozenset(self.job.skipped)
+        program = instrument(source, directives, skipped, keep_going=bool(options.keep_going))
+        programs = included.instrumented([source, *(module.source for module in self.job.modules)])
+        if self.job.modules:
+            sys.meta_path.insert(0, included.Loading(self.job.modules, programs))
+        return included.together([program, *programs])
 
-        `codes` holds the lecture compiled for each run, and is emptied.
-        """
+    def run(self) -> int:
+        """Run the lecture and its exit functions; return this process's status."""
+        try:
+            ending = self._run_all()
+        except BaseException:
+            self.journal.close()
+            raise
+
+        def end(running: list[str]) -> int:
+            """Close the journal; return the exit status. The parent kills whatever still runs in this session."""
+            if running:
+                self.note("notes", [f"still running after the lecture had ended: {', '.join(running)}"])
+            self.journal.close()
+            return os.EX_IOERR if self.journal.trouble else 0 if ending == COMPLETE else 1
+
+        # Without a limit, a process that exit functions wait for could block this one.
+        with limited(lambda running: os._exit(end(running))):
+            self.context.run(atexit._run_exitfuncs)
+        return end(processes_of_session())
+
+    def _run_all(self) -> Ending:
+        """Run the lecture as often as the job requires, each time from the same state; return how it ended."""
         self.note("notes", conditions())
         began = host.cpu_time()
         folder = Path(self.job.root)
         sys.argv[:] = [self.job.path]
         sys.path.insert(0, str(folder))
         before = State.read(folder)
-        first, *later = codes
-        ending = self._run(first, codes.pop(first), 0)
-        for number, name in enumerate(later if ending == COMPLETE else (), 1):
-            # Like the value after the next run, this includes the module's tensors.
-            held_bytes = self.memory.held_on_gpu()
+        ending = self._run(COLD)
+        for name in self.runs[1:] if ending == COMPLETE else ():
+            held_bytes = _held_on_gpu()  # as after the next run, with the module's tensors
             restored, left = before.restore()
             self.note("restored", restored)
             if left:  # a run from another state would not be the warm run of the first
                 self.note("why_no_warm", f"left behind: {'; '.join(left)}")
                 break
-            again = self._run(name, codes.pop(name), number)
-            if (kept := self.memory.held_on_gpu() - held_bytes) > 0:
+            again = self._run(name)
+            if (kept := _held_on_gpu() - held_bytes) > 0:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
                 )
@@ -233,8 +218,8 @@ class _Process:
         self.note("done", str(ending))
         return ending
 
-    def _run(self, name: str, code: types.CodeType, number: int) -> Ending:
-        """Run the lecture once, the `number`-th time in this process."""
+    def _run(self, name: str) -> Ending:
+        """Run the lecture once."""
         self.journal.write([RunStart(name)])
         self.progress.enter(name)
         seed_everything(self.job.options.seed)
@@ -246,7 +231,7 @@ class _Process:
         recorder.namespace = vars(module)
         ending = COMPLETE
         with (
-            meeting(self.name, number),  # the ranks of this run, and of no other
+            meeting(self.name, self.runs.index(name)),  # the ranks of this run, and of no other
             self._private_folder(),  # left after all that may still write: exit functions, threads
             meter or contextlib.nullcontext(),  # counts operators, also those in `measure` and `count`
             replaced(measurement, "witness", MeasureWitness(recorder, meter)),
@@ -262,7 +247,7 @@ class _Process:
                 context = self.context = contextvars.Context()
                 if self.job.options.package:
                     context.run(importlib.import_module, self.job.options.package)
-                context.run(exec, code, vars(module))
+                context.run(exec, self.codes.pop(name), vars(module))
                 if self.main is not None:
                     shown(vars(module))
                     context.run(vars(module)[self.main])
@@ -294,8 +279,11 @@ class _Process:
             self.note("floor_ns", max(1, round(1e9 * recorder.clock.floor_s)))
         self.journal.write([RunEnd(str(ending), ns, [*recorder.limits.refused.items()])])
         self.claims.append(recorder.claims)
-        for field, content in self.memory.peaks():
-            self.note(field, content)
+        if (ram_bytes := host.peak_bytes()) is not None:
+            self.note("peak_ram_bytes", ram_bytes)
+        if (gpu := accelerators.in_use()) is not None:
+            self.peak_device_bytes = max(self.peak_device_bytes, gpu.peak_reserved_bytes())
+            self.note("peak_device_bytes", self.peak_device_bytes)
         return ending
 
     def _new_recorder(self, *, counted: bool) -> tuple[Recorder, Meter | None]:
@@ -385,27 +373,13 @@ class _Process:
         return alive
 
 
-class _Memory:
-    """The memory that this process has used, on the host and on its device."""
-
-    def __init__(self) -> None:
-        self._peak_device_bytes = 0
-
-    def held_on_gpu(self) -> int:
-        """Return the bytes that live tensors hold on the GPU at the end of a run, after a garbage collection."""
-        gpu = accelerators.in_use()
-        if gpu is None or not gpu.can_wait():
-            return 0
-        gc.collect()
-        return gpu.allocated_bytes()
-
-    def peaks(self) -> Iterator[tuple[str, int]]:
-        """Yield the peak RAM of this process, and its peak on the device since the lecture last reset it."""
-        if (ram_bytes := host.peak_bytes()) is not None:
-            yield "peak_ram_bytes", ram_bytes
-        if (gpu := accelerators.in_use()) is not None:
-            self._peak_device_bytes = max(self._peak_device_bytes, gpu.peak_reserved_bytes())
-            yield "peak_device_bytes", self._peak_device_bytes
+def _held_on_gpu() -> int:
+    """Return the bytes that live tensors hold on the GPU, after a garbage collection."""
+    gpu = accelerators.in_use()
+    if gpu is None or not gpu.can_wait():
+        return 0
+    gc.collect()
+    return gpu.allocated_bytes()
 
 
 def _end_as_plain(error: BaseException | None) -> NoReturn:
