@@ -24,6 +24,7 @@ from trace_tools.util.interpreter import is_of_a_signal
 Plain = dict[str, Any]
 Describe = Callable[["Walk", Any], Plain]
 
+_ADDRESS = ADDRESSES.start  # smaller integers are none
 _CHARACTERS = 16  # of text that cost as much as one node
 _NOTE = 300  # characters of a note
 
@@ -45,7 +46,7 @@ class Limits:
 def scalar(obj: object) -> Plain | None:
     """Return the description of a number or None; None for other objects, and for what may be an address."""
     kind = type(obj)
-    if kind is float or kind is bool or (kind is int and -ADDRESSES.start < obj < ADDRESSES.start):  # type: ignore[operator]
+    if kind is float or kind is bool or (kind is int and -_ADDRESS < obj < _ADDRESS):  # type: ignore[operator]
         return {"type": kind.__name__, "value": obj}
     return {"type": "none"} if obj is None else None
 

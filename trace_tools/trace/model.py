@@ -86,7 +86,7 @@ class Value(Struct, frozen=True):
     complex     value as text, `text`
     list tuple set frozenset     items (the first ones), length
     dict        entries (the first ones), length
-    tensor parameter ndarray     tensor
+    tensor parameter ndarray     tensor; its repr as `text`, if its elements are in no strided memory
     DataFrame (pandas, polars)   entries (its first columns), length, labels
     Series                       tensor, or items and length with its dtype as `note`; labels
     error       text: the exception, when the expression could not be evaluated
