@@ -1,7 +1,8 @@
 """The vocabulary of lectures: calls that show something to the reader, recorded in a trace.
 
 Each call makes one `Narrative` and passes it to the listener. Without a listener (`python lecture.py`) it does nothing;
-`plain.run` listens and prints the texts.
+`plain.run` listens and prints the texts. Wrong arguments raise a ValueError or a TypeError, with and without a
+listener: a lecture that runs can be traced.
 
     text("Matrices multiply in $2BDK$ FLOPs.")
     link("https://arxiv.org/abs/1910.02054", title="ZeRO", authors="Rajbhandari et al.", date="2019")
@@ -211,75 +212,61 @@ def explore(
     Raises ValueError if the function is not such arithmetic, with the line.
     """
     names, units = names or {}, units or {}
-    called = _called(function, inputs, menus or {}, names, units)
-    given = {one.name: one.value for one in called.inputs}
-    for menu in called.menus:
-        given |= {one.name: one.value for one in menu.columns}
-    answers = function(**given)  # the lecture's own code: its time counts
-    _emit_explored(called, answers, says, title, names, units, stack=stack, limit=limit, curve=curve, across=across)
 
-
-@aside
-def _called(
-    function: Callable[..., Any],
-    inputs: Mapping[str, tuple[float, float, float]],
-    menus: Mapping[str, Mapping[str, Mapping[str, float]]],
-    names: Mapping[str, str],
-    units: Mapping[str, str],
-) -> Exploration:
-    """Return an exploration before its function is called."""
-    try:
-        formula = arithmetic.formula_of(function)
-    except arithmetic.NotArithmetic as error:
-        raise ValueError(f"explore: {error}") from None
+    def label(name: str) -> str:
+        return names.get(name, name.replace("_", " "))
 
     def slider(name: str, value: Any, low: Any, high: Any, *, whole: bool) -> Input:
         value, low, high = (_number(name, number) for number in (value, low, high))
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
-        label = names.get(name, name.replace("_", " "))
-        return Input(name, label, value, low, high, scale, whole, units.get(name))
+        return Input(name, label(name), value, low, high, scale, whole, units.get(name))
 
-    sliders = []
-    for name, limits in inputs.items():
-        if not isinstance(limits, tuple) or len(limits) != 3:
-            raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
-        sliders.append(slider(name, *limits, whole=isinstance(limits[0], int)))
-    listed = []
-    for label, rows in menus.items():
-        first = next(iter(rows.values()), {})
-        used = [name for name in first if name in formula.parameters]
-        for row, numbers in rows.items():
-            if missing := [name for name in used if name not in numbers]:
-                expected = f"expected the same numbers in each row of {label}"
-                raise ValueError(f"explore: {row} has no {missing[0]}; {expected}")
-        whole = all(isinstance(numbers[name], int) for numbers in rows.values() for name in used)
-        columns = []
-        for name in used:  # a reader's own row may hold up to a hundred times the lecture's numbers
-            column = [_number(name, numbers[name]) for numbers in rows.values()]
-            low, high = min(column), max(column)
-            columns.append(
-                slider(name, first[name], low / 100 if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
-            )
-        filled = [(str(row), [_number(name, numbers[name]) for name in used]) for row, numbers in rows.items()]
-        listed.append(Menu(str(label), columns, filled, own=not whole))
-    return Exploration(function.__name__, formula.text, list(formula.parameters), sliders, listed, [])
+    @aside
+    def before_the_call() -> Exploration:
+        try:
+            formula = arithmetic.formula_of(function)
+        except arithmetic.NotArithmetic as error:
+            raise ValueError(f"explore: {error}") from None
+        sliders = []
+        for name, limits in inputs.items():
+            if not isinstance(limits, tuple) or len(limits) != 3:
+                raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
+            sliders.append(slider(name, *limits, whole=isinstance(limits[0], int)))
+        listed = []
+        for menu, rows in (menus or {}).items():
+            first = next(iter(rows.values()), {})
+            used = [name for name in first if name in formula.parameters]
+            for row, numbers in rows.items():
+                if missing := [name for name in used if name not in numbers]:
+                    expected = f"expected the same numbers in each row of {menu}"
+                    raise ValueError(f"explore: {row} has no {missing[0]}; {expected}")
+            whole = all(isinstance(numbers[name], int) for numbers in rows.values() for name in used)
+            filled = [(str(row), [_number(name, numbers[name]) for name in used]) for row, numbers in rows.items()]
+            columns = []
+            for place, name in enumerate(used):  # a reader's own row: up to a hundred times the lecture's numbers
+                column = [numbers[place] for _, numbers in filled]
+                low, high = min(column), 100 * max(*column, 1e-9)
+                columns.append(slider(name, first[name], low / 100 if low >= 0 else 100 * low, high, whole=whole))
+            listed.append(Menu(str(menu), columns, filled, own=not whole))
+        return Exploration(function.__name__, formula.text, list(formula.parameters), sliders, listed, [])
 
+    called = before_the_call()
+    given = {one.name: one.value for one in called.inputs}
+    for menu in called.menus:
+        given |= {one.name: one.value for one in menu.columns}
+    answers = function(**given)  # the lecture's own code: its time counts
 
-@aside
-def _emit_explored(
-    called: Exploration,
-    answers: Mapping[str, Any],
-    says: str,
-    title: str | None,
-    names: Mapping[str, str],
-    units: Mapping[str, str],
-    **drawn: Any,
-) -> None:
-    results = []
-    for name, value in answers.items():
-        number = value if isinstance(value, bool) else _number(name, value)
-        results.append(Result(name, names.get(name, name.replace("_", " ")), number, units.get(name)))
-    emit(Explore(text=says, title=title, exploration=replace(called, results=results, **drawn)))
+    @aside
+    def after_the_call() -> None:
+        results = []
+        for name, value in answers.items():
+            number = value if isinstance(value, bool) else _number(name, value)
+            results.append(Result(name, label(name), number, units.get(name)))
+        stacked = None if stack is None else list(stack)
+        shown = replace(called, results=results, stack=stacked, limit=limit, curve=curve, across=across)
+        emit(Explore(text=says, title=title, exploration=shown))
+
+    after_the_call()
 
 
 @aside
@@ -423,6 +410,8 @@ def _svg_of(figure: Any) -> str:
     from matplotlib.transforms import Bbox
 
     out = io.StringIO()
+    # The same figure gives the same bytes in each run, because texts are compared between runs: ids without random
+    # numbers, no date. Words stay words, which pages can search and select.
     with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}), collector_paused():
         figure.draw_without_rendering()  # a layout engine moves labels only then
         width, height = figure.get_size_inches()
@@ -431,7 +420,9 @@ def _svg_of(figure: Any) -> str:
         # a larger box, in inches, if labels or legends are beyond the figure's edge
         box = None if is_inside else Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
         figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=box)
-        # matplotlib's parser of labels leaves cycles of frames, which would keep the lecture's tensors alive
+        # matplotlib's parser of labels (pyparsing) leaves cycles of frames, from which the lecture's frames and
+        # tensors can be reached: they would count in the peaks of later steps. While the collector is paused, all of
+        # them are in the youngest generation.
         gc.collect(0)
     return out.getvalue()
 
