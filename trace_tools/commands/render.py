@@ -26,7 +26,7 @@ SHOWN = 8  # most lines on files that are out of date
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool, one_file: bool) -> None:
     """Render the pages of traces again, with the current prose.
 
-    Changed prose appears without another run of the lecture. Where its code changed, the pages say so.
+    Reworded prose appears without another run of the lecture. If code changed, or texts came or went, the pages say so.
 
     \b
     Examples:

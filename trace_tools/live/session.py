@@ -4,7 +4,7 @@
     session.watch()             # until Ctrl-C; `show` receives each new Status
     session.close()
 
-Changed prose only needs new pages, in a second or two; changed code needs a run. Meanwhile, and after a mistake, the
+Reworded prose only needs new pages, in a second or two; other changes need a run. Meanwhile, and after a mistake, the
 last pages remain. One thread runs the lecture and renders; the caller's thread waits for saves.
 """
 
@@ -132,7 +132,7 @@ class Session:
                 self._next = started_early(self.lecture, self.options)
 
     def _has_code_of(self, text: str) -> bool:
-        """Return whether the lecture differs from a text only in its prose."""
+        """Return whether the lecture differs from a text only in its words."""
         with suppress(TraceToolsError):  # not readable, or not valid Python: no run can be of it
             return shown_source(SourceFile(self.lecture.name, text), read_text(self.lecture)).stale is None
         return False

@@ -91,7 +91,7 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     for index, step in enumerate(steps):
         where, own = anchor(step)
         edition = lecture.edition(step)
-        directives = edition.source.directives.get(edition.shown[step.statement], ())
+        directives = edition.source.directives.get(step.statement, ())
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(
@@ -124,15 +124,9 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
 
 
 def _stops_at(lecture: Lecture, step: Step) -> bool:
-    """Return whether the player stops at a step: it is on the page, or has text on the page.
-
-    Constant prose that was removed from the lecture after the trace was made has no step.
-    """
-    edition = lecture.edition(step)
-    number = edition.shown.get(step.statement)
-    if number is None:
-        return False
-    shown = number not in edition.source.hidden and number not in edition.source.narrative
+    """Return whether the player stops at a step: it is on the page, or has text on the page."""
+    source = lecture.edition(step).source
+    shown = step.statement not in source.hidden and step.statement not in source.narrative
     observed = step.values or step.narrative or step.claim or step.raised
     return shown or bool(observed) or bool(lecture.tree.calls(step.id))
 
@@ -175,7 +169,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
         step = steps[index]
         inside[index] = following - index - 1
         edition, of_frame = lecture.edition(step), values[step.frame]
-        for directive in edition.source.directives.get(edition.shown[step.statement], ()):
+        for directive in edition.source.directives.get(step.statement, ()):
             # and expressions that begin with the name
             for name in directive.names if directive.name == "clear" else ():
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:

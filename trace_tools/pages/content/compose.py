@@ -54,7 +54,7 @@ from trace_tools.presentation import prose
 from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, functions_called_by, qualified_name
-from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
+from trace_tools.trace.model import Frame, Step, Text, Trace
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # most bodies of one function on a page
@@ -300,9 +300,8 @@ class _Composer:
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
-        recorded = [edition.recorded[number] for number in segment.statements if number in edition.recorded]
-        steps = sorted((s for n in recorded for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
-        omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
+        steps = sorted((s for n in segment.statements for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
+        omitted = [o for n in segment.statements for o in tree.omitted(frame.frame, n)]
         directives = [one for n in segment.statements for one in edition.source.directives.get(n, ())]
         executions = []
         for step in steps:
@@ -333,7 +332,7 @@ class _Composer:
         inside = range(header + 1, header + 1 + size)  # statements are numbered in text order
         if not edition.source.stepped_over.isdisjoint(inside):
             return None
-        counts = (tree.executions(frame.frame, edition.recorded[n]) for n in inside if n in edition.recorded)
+        counts = (tree.executions(frame.frame, n) for n in inside)
         return next((count for count in counts if count), 0)
 
     def _makes_no_step(self, frame: Frame, segment: Segment) -> bool:
@@ -358,22 +357,14 @@ class _Composer:
 
     def _narrations(self, frame: Frame, segment: Segment) -> Iterator[Narration]:
         """Yield the narrative of a segment's statements, once per execution."""
-        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        tree = self._ran.tree
         if segment.prose:
             yield Narration(Text(text=segment.prose), next(self._numbers))
         for number in segment.statements:
-            emitted: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
-            if number in edition.added:
-                new, beside = edition.added[number]
-                times = 1 if beside is None else sum(it.raised is None for it in tree.steps(frame.frame, beside))
-                emitted = [(new, None)] * times
-            elif number in edition.recorded:
-                steps = tree.steps(frame.frame, edition.recorded[number])
-                emitted = [(narrative, step) for step in steps for narrative in step.narrative or ()]
-            for narrative, step in emitted:
-                sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
-                emitting_step = step.id if step is not None else None
-                yield Narration(narrative, next(self._numbers), emitting_step, sometimes)
+            for step in tree.steps(frame.frame, number):
+                for narrative in step.narrative or ():
+                    sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs)
+                    yield Narration(narrative, next(self._numbers), step.id, sometimes)
 
 
 def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:

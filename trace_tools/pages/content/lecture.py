@@ -113,7 +113,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                     waited_line=line_now(raised.waited_line),
                 )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
-            lines[step.id] = edition.line(step)
+            lines[step.id] = edition.statement(step).line
     own = editions[0]
     editions = (replace(own, source=with_narrative(own.source, _emitting(tree, own))), *editions[1:])
     return Lecture(trace, tree, editions, executions, lines, definitions, narrating(stored))
@@ -125,8 +125,7 @@ def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
     for frame in tree.frames.values():
         for step in tree.steps_of(frame.frame) if not frame.source else ():
             observed = step.values or step.claim or step.stdout or step.raised or tree.calls(step.id)
-            if (number := edition.shown.get(step.statement)) is not None:
-                emits[number] = emits.get(number, True) and bool(step.narrative) and not observed
+            emits[step.statement] = emits.get(step.statement, True) and bool(step.narrative) and not observed
     statements = edition.source.parsed.statements
     return {number for number, only in emits.items() if only and is_a_line_of_calls(statements[number].node)}
 
