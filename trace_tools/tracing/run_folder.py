@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import tempfile
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -265,8 +264,7 @@ def set_aside(folder: Path, error: BaseException) -> KeptError:
     if not isinstance(error, TraceToolsError):
         ours = True
         failures.keep(folder / "merging", error)
-        entry = traceback.extract_tb(error.__traceback__)[-1]
-        why = f"trace-tools failed: {type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
+        why = failures.in_words(folder / "merging") or why
     with contextlib.suppress(OSError):
         folder = folder.rename(folder.with_name(UNMERGED + folder.name.removeprefix(RUN)))
     return KeptError(folder, why, failed=ours)
