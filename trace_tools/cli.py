@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from trace_tools import __version__
-from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusal
+from trace_tools.errors import TraceToolsError, in_words, is_refusal
 
 # In the order of the help: modules of `commands`, each with a command of its name.
 GROUPS = {
@@ -85,7 +85,7 @@ class OneLineErrors(click.Group):
                     raise
                 if not is_refusal(error):
                     _print_failure(error)
-                    ctx.exit(FailedError.exit_code)
+                    ctx.exit(os.EX_SOFTWARE)
                 _print_line(f"error: {in_words(error)}")
                 _close_streams()
                 ctx.exit(2)
@@ -93,7 +93,7 @@ class OneLineErrors(click.Group):
                 raise
             except Exception as error:
                 _print_failure(error)
-                ctx.exit(FailedError.exit_code)
+                ctx.exit(os.EX_SOFTWARE)
             except KeyboardInterrupt as error:
                 _print_line(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])

@@ -49,12 +49,6 @@ class UsageError(TraceToolsError):
     """A request that cannot be met: a missing device or section, or a folder that is not writable."""
 
 
-class FailedError(TraceToolsError):
-    """A fault of the tools; the recorded steps and the traceback are kept."""
-
-    exit_code = 70  # EX_SOFTWARE
-
-
 NO_THREAD = "can't start new thread"  # Python's message if the system allows no more threads
 
 
