@@ -32,22 +32,26 @@ def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
         return None
     name = func._schema.name.partition("::")[2].replace("_", "")
     operation = next((one for one in OPERATIONS if name.startswith(one.replace("_", ""))), None)
+    if operation is None:
+        return None
     from torch.distributed import distributed_c10d
 
     resolved: Any = distributed_c10d._resolve_process_group  # type: ignore[attr-defined]
-    for argument in reversed([*args, *kwargs.values()] if operation else []):  # the group, or its name, comes last
+    for argument in reversed([*args, *kwargs.values()]):  # the group, or its name, comes last
         try:
             if isinstance(argument, torch.ScriptObject):
-                return str(operation), torch.distributed.ProcessGroup.unbox(argument)
+                return operation, torch.distributed.ProcessGroup.unbox(argument)
             if isinstance(argument, str):
-                return str(operation), resolved(argument)
+                return operation, resolved(argument)
         except (RuntimeError, ValueError, TypeError, LookupError):
             continue  # the reduction is also such an object, or such a text
     return None
 
 
-def note(call: tuple[str, Any], args: Sequence[Any], out: Any, counted: Counted) -> None:
-    """Count one operation that has run."""
+def note(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, counted: Counted) -> None:
+    """Count one operator that has run, if it communicates."""
+    if (call := collective(func, args, kwargs)) is None:
+        return
     operation, group = call
     sizes = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in (*args, out)]
     payload_bytes = 0 if operation == "barrier" else max(sizes)  # parts are on one side, and all data on the other

@@ -238,14 +238,13 @@ class Meter(EagerMode):
         if operator.composite and _can_be_decomposed(args, keywords):
             with self._on():
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **keywords)
-        call = collectives.collective(func, args, keywords) if operator.between_ranks else None
         out = func(*_with_tensors(args, operator.takes_tensor), **keywords)
         try:
             fused = not hasattr(func, "_schema") or _in_compiled_function()
             self.totals.fused += fused
             self.totals.operators[operator.name] += 1
-            if call is not None:
-                collectives.note(call, args, out, self.totals.collectives)
+            if operator.between_ranks:
+                collectives.note(func, args, keywords, out, self.totals.collectives)
             self._count(operator, args, keywords, out, fake=fake, fused=fused)
         except Exception:  # a lecture may have replaced a tensor method that is called here
             self.totals.uncounted[operator.name] += 1
