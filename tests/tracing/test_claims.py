@@ -1,7 +1,4 @@
-"""Which asserts raise in the counted run, according to the timed runs before it in the same process.
-
-`test_plainly` compares claims that are caught in many ways with plain Python, in every process.
-"""
+"""Which claims have failed. `test_plainly` compares claims that are caught in many ways with plain Python."""
 
 from __future__ import annotations
 
@@ -11,68 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.tracing.recorder.claims import MEASURED, Claims
-
-
-def evaluated(claims: Claims, *raise_: bool, measured: bool = False) -> Claims:
-    """Evaluate the claim of statement 3 once for each argument, which says whether it raises."""
-    for raises in raise_:
-        if raises:
-            assert claims.raises(3, measured=measured, is_caught=lambda: False)
-        else:
-            claims.evaluated(3, measured=measured)
-    return claims
-
-
-def test_evaluations_and_failures_are_counted() -> None:
-    claims = evaluated(Claims(), False, True, True, False)
-    evaluated(claims, True, measured=True)
-    assert claims.counts == {3: 4} and claims.measured == {3}
-    assert claims.raised == {(3, 2), (3, 3), (3, MEASURED)}
-
-
-def raises(claims: Claims, *, times: int = 1, measured: bool = False, is_caught: bool = False) -> list[bool]:
-    return [claims.raises(3, measured=measured, is_caught=lambda: is_caught) for _ in range(times)]
-
-
-def test_an_evaluation_raises_if_it_did_in_any_earlier_run() -> None:
-    cold = evaluated(Claims(), False, True, False, False, False)
-    warm = evaluated(Claims(), False, False, False, True)
-    evaluated(warm, True, measured=True)
-    counted = Claims([cold, warm], failing_raise=False)
-    assert raises(counted, times=6) == [False, True, False, True, False, False], "none reached the sixth"
-    assert raises(counted, measured=True) == [True]
-    assert raises(Claims([cold, warm]), times=6)[-1], "unless the user has asked to continue after failed claims"
-    assert raises(Claims([Claims()], failing_raise=False), is_caught=True) == [True], "its handler is the lecture's"
-
-
-def test_measured_calls_do_not_shift_other_evaluations(tmp_path: Path) -> None:
-    """`measure` calls a function 500 times in a timed run and once in the counted run."""
-
-    def measured(f: Callable[[], object], times: int) -> None:
-        for _ in range(times):
-            f()
-
-    text = """
-def main():
-    measured(lambda: check(1), times)
-    try:
-        check(-1)
-    except AssertionError:
-        return "caught"
-def check(x):
-    assert x > 0
-"""
-    earlier: list[Claims] = []
-    for name, times in (("timed", 500), ("counted", 1)):
-        names = {"measured": measured, "times": times}
-        opaque = frozenset({measured.__code__})
-        with Probed(
-            text, "x.py", tmp_path / f"{name}.journal", given=names, opaque=opaque, earlier=[*earlier]
-        ) as lecture:
-            assert lecture.module.main() == "caught"
-        earlier.append(lecture.recorder.claims)
-    assert earlier[0].counts == earlier[1].counts and earlier[0].raised == earlier[1].raised
 
 
 def swallow(call: Callable[[], None]) -> int:

@@ -10,7 +10,6 @@ the parts.
 
 from __future__ import annotations
 
-import functools
 import gc
 import inspect
 import math
@@ -30,7 +29,7 @@ from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import Error, Failed
 from trace_tools.tracing.recorder import limits
-from trace_tools.tracing.recorder.claims import Claims, traceback_of
+from trace_tools.tracing.recorder.claims import FailingClaims, traceback_of
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
 from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring, bare
 from trace_tools.tracing.recorder.output import Emitted
@@ -61,7 +60,8 @@ class Recording(Protocol):
     meter: Any
     clock: RecordingClock
     limits: Limits
-    claims: Claims
+    failing: FailingClaims
+    failing_claims_raise: bool
     pending: Lines
     calls: dict[int, Call | Skipped]
     last: Call | None
@@ -386,19 +386,17 @@ class Call:
 
         `joined` may put the content and the previous one of its kind together.
         """
-        emitted = self.emitted
-        if emitted is None or emitted.step != self.seq:
-            if emitted is not None and self.late:
-                self._settle(emitted)
-            emitted = self.emitted = Emitted(self.seq)
+        if self.emitted is None or self.emitted.step != self.seq:
+            if self.emitted is not None and self.late:
+                self._settle(self.emitted)
+            self.emitted = Emitted(self.seq)
         self.more = True
         if kind == "stdout":
-            if first := emitted.printed(content):
+            if first := self.emitted.printed(content):
                 self.add("stdout", first)
-        elif not self.recorder.limits.full and emitted.has_room(kind, content):
-            before = (self.fields or {}).get(kind)
-            together = joined(before[-1], content) if joined is not None and before else None
-            if before and together is not None:
+        elif not self.recorder.limits.full and self.emitted.has_room(kind, content):
+            before = (self.fields or {}).get(kind) if joined is not None else None
+            if before and joined is not None and (together := joined(before[-1], content)) is not None:
                 before[-1] = together
             else:
                 self.add(kind, [content])
@@ -490,12 +488,11 @@ class Call:
 
     def held(self, statement: int, *sides: object) -> None:
         """Record a claim that held."""
-        self.recorder.claims.evaluated(statement)
         self._claim(statement, sides, held=True)
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Record a claim that did not hold; return whether the assertion should raise."""
-        raises = _raises(self, statement, measured=False)
+        raises = self.recorder.failing_claims_raise or _is_caught(self, statement)
         self.break_claim(statement, sides, raises=raises)
         return raises
 
@@ -533,21 +530,17 @@ class Call:
         """Record the exception that an `except` clause of this call has just caught."""
         error = exception()
         self._exception(error, _getframe(1))
-        self.recorder.claims.step_of(error)
+        self.recorder.failing.step_of(error)
 
     def survived(self) -> None:
         """Record the exception that ended a section, and free the section's objects so that the next one can run."""
         error = exception()
         self._exception(error, _getframe(1), survived=True)
-        self.recorder.claims.step_of(error)
+        self.recorder.failing.step_of(error)
         clock = self.recorder.clock
         now, gpu = perf_counter(), clock.waitable_gpu()
-        # the objects in the frames of the error, and of the errors that it came from
-        cleared: set[int] = set()
-        while error is not None and id(error) not in cleared:
-            cleared.add(id(error))
+        if error is not None:
             traceback.clear_frames(error.__traceback__)
-            error = error.__cause__ or error.__context__
         gc.collect()
         if gpu is not None:
             clock.from_device(gpu.empty_cache)
@@ -559,10 +552,10 @@ class Call:
         if is_a(type(error), GeneratorExit) or exits_well(error):  # closed generator, or end of the program
             return
         self._exception(error, _getframe(1))
-        if id(error) in self.recorder.claims.failing and self._is_outermost(_getframe(1)):
-            claim = self.recorder.claims.step_of(error)
-            if claim is not None:
-                self.recorder.limits.put(Failed(claim), self._here())
+        failing = self.recorder.failing
+        claim = failing.step_of(error) if id(error) in failing.steps and self._is_outermost(_getframe(1)) else None
+        if claim is not None:
+            self.recorder.limits.put(Failed(claim), self._here())
 
     def _is_outermost(self, python_frame: FrameType) -> bool:
         """Return whether this call is a section, the caller of sections, or the first call of a thread.
@@ -582,7 +575,7 @@ class Call:
         clock = recorder.clock
         self._stop_timing()
         if error is not None and self.failing is not None and is_a(type(error), AssertionError):
-            recorder.claims.note_error(error, self.failing)
+            recorder.failing.note(error, self.failing)
             self.failing = None
         entry = traceback_of(error) if error is not None else None
         while entry is not None and entry.tb_frame is not python_frame:
@@ -609,7 +602,7 @@ class Call:
 class Skipped:
     """A call that is not recorded: under @stepover, beyond a limit, or while values are read."""
 
-    __slots__ = ("code", "current", "key", "measured", "parent", "recorder")
+    __slots__ = ("code", "current", "key", "parent", "recorder")
 
     recorded = False
 
@@ -617,7 +610,6 @@ class Skipped:
         self.recorder = recorder
         self.key = key
         self.parent = parent
-        self.measured: bool = key == OPAQUE or (isinstance(parent, Skipped) and parent.measured)
         self.code: CodeType | None = None
         self.current: int | None = None
 
@@ -635,7 +627,7 @@ class Skipped:
     def end(self, *_: object) -> None:
         pass
 
-    raised = leave_open = value = value_failed = argument = argument_failed = end
+    raised = leave_open = value = value_failed = argument = argument_failed = held = end
 
     def caught(self) -> None:
         """Forget that a claim failed in this call, because the lecture caught the error."""
@@ -647,14 +639,10 @@ class Skipped:
     def close(self) -> None:
         self.recorder.calls.pop(self.key, None)
 
-    def held(self, statement: int, *sides: object) -> None:
-        """Count a claim that held."""
-        self.recorder.claims.evaluated(statement, measured=self.measured)
-
     def broken(self, statement: int, *sides: object) -> bool:
         """Record a claim that did not hold in the recorded step above; return whether the assertion should raise."""
-        raises, call = _raises(self, statement, measured=self.measured), nearest_recorded(self)
-        if call is not None:
+        raises = self.recorder.failing_claims_raise or _is_caught(self, statement)
+        if (call := nearest_recorded(self)) is not None:
             call.break_claim(statement, sides, raises=raises)
         return raises
 
@@ -667,11 +655,6 @@ def nearest_recorded(call: Call | Skipped | None) -> Call | None:
     while isinstance(call, Skipped):
         call = call.parent
     return call
-
-
-def _raises(call: Call | Skipped, statement: int, *, measured: bool) -> bool:
-    is_caught = functools.partial(_is_caught, call, statement)
-    return call.recorder.claims.raises(statement, measured=measured, is_caught=is_caught)
 
 
 def _is_caught(call: Call | Skipped | None, statement: int | None) -> bool:
@@ -707,7 +690,7 @@ class MeteredCall(Call):
 
     reading: Any = None
     peak = most = 0
-    pause: AbstractContextManager[None] | None = None
+    recorded = False  # expressions of `@inspect` are work that counts in no step, and the timed runs have their values
 
     def __init__(self, recorder: Recording, key: int, function: str, source: int, parent: Call | None) -> None:
         self.meter: Any = recorder.meter
@@ -737,10 +720,6 @@ class MeteredCall(Call):
     def end(self) -> None:
         self._read()
         super().end()
-        if not self.recorder.records_graph():  # graph recording keeps its modes on
-            pause = self.meter.paused()  # work done by `@inspect` counts in no step
-            pause.__enter__()
-            self.pause = pause
 
     def close(self) -> None:
         self._read()
@@ -753,9 +732,6 @@ class MeteredCall(Call):
         self.reading = self.meter.reading()
 
     def _read(self) -> None:
-        if self.pause is not None:
-            self.pause.__exit__(None, None, None)
-            self.pause = None
         self.peak = max(self.peak, self.meter.take_peak())
         self.most = max(self.most, self.peak)
         if self.open and self.ended is None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from _thread import get_ident
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from sys import _current_frames, _getframe
 from time import perf_counter
@@ -45,7 +45,7 @@ from trace_tools.tracing.recorder.call import (
     Skipped,
     nearest_recorded,
 )
-from trace_tools.tracing.recorder.claims import Claims
+from trace_tools.tracing.recorder.claims import FailingClaims
 from trace_tools.tracing.recorder.clock import RecordingClock
 from trace_tools.tracing.recorder.limits import CALLS, LINES, Limits, Lines
 
@@ -70,7 +70,6 @@ class Recorder:
         frames: int = CALLS,
         steps: int = LINES,
         failing_claims_raise: bool = True,  # if False, only claims that the lecture visibly catches raise
-        earlier: Sequence[Claims] = (),  # of earlier runs: claims raise as they did in these
         opaque: frozenset[CodeType] = frozenset(),  # calls under these functions are not recorded
         included: frozenset[str] = frozenset(),  # names of modules that are traced with the lecture
     ) -> None:
@@ -85,7 +84,8 @@ class Recorder:
         self.included = included
         self.clock = RecordingClock(gpu, self._report_device_failure)
         self.limits = Limits(journal, limit, frames, steps)
-        self.claims = Claims(earlier, failing_raise=failing_claims_raise)
+        self.failing_claims_raise = failing_claims_raise
+        self.failing = FailingClaims()
         self.has_grown: Callable[[], bool] = output.grown if output else bool
         self.pending = Lines()  # certain lines that are not yet written
         self.calls: dict[int, Call | Skipped] = {}  # running calls, by id of the Python frame
