@@ -295,9 +295,8 @@ class Meter(EagerMode):
     def _pass_unmetered(self, func: Any, types: Any, args: Any, keywords: Any) -> Any:
         """Run an operator without reading its tensors; name it as uncounted if it does arithmetic."""
         keys = (torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.FUNCTIONAL)
-        modes = any(torch._C._get_dispatch_mode(key) is not None for key in keys)
-        of_fake_tensors = modes or any(hasattr(kind, "_mode_key") for kind in types)
-        if not of_fake_tensors and hasattr(func, "_schema"):
+        fake = any(map(torch._C._get_dispatch_mode, keys)) or any(hasattr(kind, "_mode_key") for kind in types)
+        if not fake and hasattr(func, "_schema"):
             name = func._schema.name.replace("::", ".")
             self.totals.operators[name] += 1
             if not is_free(func):

@@ -36,10 +36,9 @@ class _Readings(EagerMode):
 
     def __init__(self, meter: Meter) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._meter = meter
-        self.live_bytes = [meter.storages.live_bytes]
+        self.meter, self.live_bytes = meter, [meter.storages.live_bytes]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self.live_bytes.append(self._meter.storages.live_bytes)
+        self.live_bytes.append(self.meter.storages.live_bytes)
         return out
