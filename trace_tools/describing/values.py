@@ -61,12 +61,12 @@ class Describer:
 
 def function_for(kind: type) -> Describe:
     """Return the function that describes objects of this class."""
-    if (exact := _EXACT.get(kind)) is not None:
+    if (exact := _EXACT.get(id(kind))) is not None:
         return exact
     for base, describe in (*_of_libraries(), *_BASES):
         if is_a(kind, base):
             if base is kind:
-                _EXACT[kind] = describe
+                _EXACT[id(kind)] = describe
             return describe
     return Walk.other
 
@@ -164,7 +164,7 @@ def _plainly(walk: Walk, obj: object) -> Plain:
     return walk.as_text(obj, plain_repr(obj))
 
 
-_EXACT: dict[type, Describe] = {
+_CLASSES: dict[type, Describe] = {
     int: _int,
     str: _str,
     bytes: _bytes,
@@ -178,6 +178,8 @@ _EXACT: dict[type, Describe] = {
     set: _set,
     frozenset: _set,
 }
+# by id, because a metaclass may have an `__eq__` of its own and no hash
+_EXACT = {id(kind): describe for kind, describe in _CLASSES.items()}
 # Base classes, the most specific first, with the functions that describe their instances.
 _BASES: tuple[tuple[type, Describe], ...] = (
     (enum.Enum, Walk.by_repr),
