@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from pathlib import Path
 
 import pytest
@@ -81,25 +80,3 @@ def test_videos_and_images_embedded_in_the_trace_are_read(folder: Path) -> None:
     assert embedded is not None and embedded.content == PNG and embedded.name.startswith("made-")
     for address in ("data:image/png;base64,no!", "data:image/png;base64,PHNjcmlwdD4=", "data:text/html;base64,PGI+"):
         assert read_picture(folder, address) is None
-
-
-def test_web_images_are_read_from_the_lectures_cache(folder: Path) -> None:
-    """The file names are those of CS336's `file_util.cached` and of edtrace; the digests come from `md5sum`."""
-    cache = folder / "var" / "files"
-    cache.mkdir(parents=True)
-    urls = {
-        "https://example.org/a/Loss%20curve.png?as=webp": "2be8304a49a28a800fb96dc937437c32",
-        "https://example.org/one.gif": "bba4eedd0321459d35f95379a5a5689f",
-    }
-    cs336_url, edtrace_url = urls
-    (cache / f"image-{urls[cs336_url]}-https_example_org_a_Loss_20curve_png_as_webp").write_bytes(PNG)
-    (cache / f"image-{urls[edtrace_url]}-https_example_org_one_gif.gif").write_bytes(b"GIF89a" + bytes(9))
-    pictures = [read_picture(folder, url) for url in (cs336_url, edtrace_url)]
-    assert [picture and picture.media for picture in pictures] == ["image/png", "image/gif"]
-    assert all(
-        re.fullmatch(r"(loss-curve|one)-[0-9a-f]{8}\.(png|gif)", picture.name) for picture in pictures if picture
-    )
-    (cache / f"image-{urls[cs336_url]}-https_example_org_a_Loss_20curve_png_as_webp").write_text(
-        "<html>not found</html>"
-    )
-    assert read_picture(folder, cs336_url) is None

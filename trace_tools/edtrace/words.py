@@ -46,16 +46,19 @@ def adopt_words(root: str) -> None:
     """Record the words of edtrace and of CS336's `execute_util`, from their next import on; `root` has the lecture."""
     real = sys.gettrace
 
+    def ignored(*event: Any) -> None: ...
+
     def gettrace() -> Any:
         # CS336's lectures on parallelism run the function of a rank in this process if they are traced, and in
         # processes of their own, which are not recorded, if they are not.
-        return real() or (_no_events if sys._getframe(1).f_code.co_filename.startswith(root) else None)
+        return real() or (ignored if sys._getframe(1).f_code.co_filename.startswith(root) else None)
 
     def loaded_words(name: str) -> None:
         names = vars(sys.modules[name])
         if {"Rendering", "pop_renderings"} <= names.keys():  # else a module of the lecture's own with that name
             names.update({word: _recorded(names[word], names) for word in WORDS if word in names})
-            names["cached"] = lambda url, prefix: url  # pages show the address, or the copy in the lecture's cache
+            if "cached" in names:
+                names["cached"] = _copy_or_address(names["cached"])
             sys.gettrace = gettrace
 
     def loaded_papers(name: str) -> None:
@@ -66,10 +69,6 @@ def adopt_words(root: str) -> None:
     for package in ("", "edtrace."):
         OnceImported(f"{package}execute_util", partial(loaded_words, f"{package}execute_util")).begin()
         OnceImported(f"{package}arxiv_util", partial(loaded_papers, f"{package}arxiv_util")).begin()
-
-
-def _no_events(frame: Any, event: str, argument: Any) -> None:
-    """Trace nothing."""
 
 
 def _recorded(word: Callable[..., Any], names: Mapping[str, Any]) -> Callable[..., Any]:
@@ -83,6 +82,24 @@ def _recorded(word: Callable[..., Any], names: Mapping[str, Any]) -> Callable[..
         return result
 
     return recorded
+
+
+def _copy_or_address(cached: Callable[..., str]) -> Callable[..., str]:
+    """Return a function that finds the lecture's copy of an image on the web, and downloads nothing."""
+    names = cached.__globals__
+
+    @wraps(cached)
+    def found(url: str, prefix: str) -> str:
+        download, names["download_file"] = names.get("download_file"), lambda url, path: None
+        try:
+            path = cached(url, prefix)
+        except OSError:  # CS336's makes no folder for its copies inside a missing one
+            return url
+        finally:
+            names["download_file"] = download
+        return path if os.path.exists(path) else url
+
+    return found
 
 
 def _or_address(arxiv_reference: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,7 +157,7 @@ def _emit(renderings: list[Any]) -> None:
     for it in renderings:
         match it.type:
             case "markdown":
-                emit(Piece(text=emphasised(str(it.data), style)))
+                emit(Piece(text=str(it.data)))
             case "note":
                 emit(Note(text=str(it.data)))
             case "link":
@@ -160,19 +177,6 @@ def _emit(renderings: list[Any]) -> None:
                 warnings.warn(f"{it.type!r} of edtrace is not shown", NotShownWarning, stacklevel=4)
 
 
-def emphasised(text: str, style: Mapping[str, Any]) -> str:
-    """Return a text with its style as Markdown, as far as possible: bold, italic, code. Other styles are dropped."""
-    marker = _ITEM_OR_HEADING.match(text)
-    lead = marker[0] if marker else ""
-    words = text.removeprefix(lead).strip()
-    if not words or "\n" in words or re.search(r"[*`_$]", words):
-        return text
-    looks = {str(value).lower() for value in style.values()}
-    mark = "`" if "monospace" in looks else "**" if looks & {"bold", "bolder", "600", "700"} else ""
-    mark = mark or ("*" if looks & {"italic", "oblique"} else "")
-    return lead + text.removeprefix(lead).replace(words, f"{mark}{words}{mark}")
-
-
 def cited(reference: Any) -> str:
     """Return a link to a `Reference` as Markdown: first author and year, else title or address; the rest on hover."""
 
@@ -181,19 +185,16 @@ def cited(reference: Any) -> str:
 
     authors, title, url = getattr(reference, "authors", None) or [], text_of("title"), text_of("url")
     authors = [authors] if isinstance(authors, str) else [str(author) for author in authors]
-    year, date = text_of("date")[:4], text_of("date")[:10]  # edtrace's date may include the time of day
+    date = text_of("date")[:10]  # edtrace's may include the time of day
+    label = title or short_address(url) or "?"
     if authors:
         is_team = re.search(r"\b(Team|Group|Collaboration|Consortium)\b", authors[0])
         first = authors[0] if is_team else "".join(authors[0].split()[-1:]) + "+" * (len(authors) > 1)
-        label = f"{first} {year}".strip()
-    else:
-        label = title or short_address(url) or "?"
+        label = f"{first} {date[:4]}".strip()
     label = one_line(label, 120)
-    people = ", ".join(authors)
-    organization = text_of("organization")
-    by = f"{people} ({organization})" if people and organization else people or organization
-    fields = (title if title != label else "", ", ".join(filter(None, (by, date))))
-    parts = [part.rstrip(".") for part in (*fields, text_of("notes"), text_of("description")) if part]
+    by = ", ".join(filter(None, (*authors, text_of("organization"), date)))
+    fields = (title if title != label else "", by, text_of("notes"), text_of("description"))
+    parts = [part.rstrip(".") for part in fields if part]
     tooltip = one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
     tooltip = ' "' + re.sub(r'(["\\])', r"\\\1", tooltip) + '"' if parts else ""
     return f"[{_literal(label)}](<{url}>{tooltip})" if re.fullmatch(r"[^\s<>]+", url) else _literal(label)
@@ -211,9 +212,6 @@ def _width(width: Any) -> int | str | None:
 
 def _literal(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", text)
-
-
-# --- figures --------------------------------------------------------------------------------------
 
 
 def _tabulate(spec: Any) -> None:

@@ -1,8 +1,7 @@
 """Read the image or video that a lecture names, from its folder or from the trace.
 
 Only files inside the lecture's own folder (links resolved) that begin like an image or a video are read. Files that the
-lecture made itself are in the trace, as data addresses. For an image on the web, the copy is read that the lecture's
-own tools have stored in the folder.
+lecture made itself are in the trace, as data addresses.
 
     picture = read_picture(Path("lectures"), "images/loss.png")
     picture.name, picture.media        ("loss-1f3a9c2e.png", "image/png")
@@ -13,12 +12,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from trace_tools.presentation.prose import slug
-from trace_tools.util.files import paths_in_cache
 
 LARGEST = 8 * 2**20  # bytes of an image
 LARGEST_VIDEO = 64 * 2**20
@@ -57,10 +55,7 @@ class Picture:
 
 
 def read_picture(folder: Path | None, address: str) -> Picture | None:
-    """Return the image at a relative address below `folder`, or the stored copy of an image on the web.
-
-    None if the file is missing or is not an image.
-    """
+    """Return the image at a relative address below `folder`; None if the file is missing or is not an image."""
     if kept := _KEPT.match(address):
         try:
             return _recognised("made", base64.b64decode(address[kept.end() :], validate=True))
@@ -68,11 +63,6 @@ def read_picture(folder: Path | None, address: str) -> Picture | None:
             return None
     if folder is None:
         return None
-    if address.startswith(("http://", "https://")):
-        copies = (path for kind in ("image", "video") for path in paths_in_cache(address, kind))
-        copied = next((copy for path in copies if (copy := _read(folder, path))), None)
-        name = re.split("[?#]", unquote(address))[0].rstrip("/").rpartition("/")[2].partition(".")[0]
-        return copied and replace(copied, name=f"{slug(name)}-{copied.name.rpartition('-')[2]}")
     if re.match(r"[a-zA-Z][\w+.-]*:|/", address):
         return None
     return _read(folder, unquote(address))

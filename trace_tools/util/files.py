@@ -6,7 +6,6 @@ update_folder(Path("rendered/cpu"), {"index.html": b"…"}, made_here=re.compile
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -14,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from trace_tools.errors import UsageError
 
@@ -106,23 +105,6 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, content)
     return [path]
-
-
-def paths_in_cache(url: str, prefix: str) -> tuple[str, str]:
-    """Return the two paths where lectures cache the content of a URL.
-
-    CS336's `file_util` uses the first path, edtrace the second.
-
-    `prefix` is "image" or "video". edtrace keeps the extension of the URL.
-    """
-    name = re.sub(r"[^\w_-]+", "_", url)
-    digest = hashlib.md5(url.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    path = os.path.join("var", "files", f"{prefix}-{digest}-{name}")
-    try:
-        ending = os.path.splitext(urlsplit(url).path)[1]
-    except ValueError:  # not a valid address for a browser
-        ending = ""
-    return path, path + ending
 
 
 def why_not_inside(path: str) -> str | None:
