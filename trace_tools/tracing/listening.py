@@ -21,7 +21,7 @@ from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Image, Narrative, Video
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.isolation.output_capture import printing
-from trace_tools.tracing.recorder.output import ROOMS, TEXT, shortened
+from trace_tools.tracing.recorder.output import ROOMS, TEXT, thinned
 from trace_tools.tracing.recorder.recorder import Recorder
 
 MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
@@ -59,7 +59,7 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
                 problem = f"NotShown: {narrative.kind}: {path!r} is not in the lecture's folder"
                 recorder.emit("warnings", redact(problem))
         joined = join_pieces if isinstance(narrative, Piece) else None
-        recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact), joined)
+        recorder.emit("narrative", _redacted(to_plain(thinned(narrative)), redact), joined)
 
     def record_text(text: str) -> None:
         if len(text) <= 2 * _ENDS:

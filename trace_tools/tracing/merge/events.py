@@ -74,17 +74,16 @@ def events(runs: Runs) -> list[Event]:
 
 def _merged(step: Step, runs: Runs) -> Step:
     """Return a step of the shown run with what the other runs recorded of it."""
-    timed, warm, cold = (runs.steps_at(step, some) for some in (runs.timed, runs.warm, runs.cold))
+    timed, main, first = of = [runs.steps_at(step, some) for some in runs.compared]
     counted = next(iter(runs.steps_at(step, [runs.counted])), None) if runs.counted else None
-    main = warm if runs.warm else cold
-    host_ns, cold_ns = _samples(warm, "host_ns"), _samples(cold, "host_ns")
+    host_ns, cold_ns = (_samples(runs.steps_at(step, some), "host_ns") for some in (runs.warm, runs.cold))
     device_ns, launch_ns, queued_ns = (_samples(main, name) for name in ("device_ns", "launch_ns", "queued_ns"))
     if device_ns and launch_ns and _is_of_the_host(counted, device_ns, launch_ns, runs.floor_ns):
         # Between two events it would read some µs longer, and the wait after it would be empty.
         host_ns, cold_ns = (launch_ns, cold_ns) if runs.warm else (None, launch_ns)
         device_ns = launch_ns = None
     claim, caught = _claim(step, runs)
-    others = [[s.values or [] for s in some] for some in (timed, main, cold if runs.warm else [])]
+    values = _compared(step.values or [], *([one.values or [] for one in some] for some in of))
     return replace(
         step,
         host_ns=host_ns,
@@ -92,9 +91,9 @@ def _merged(step: Step, runs: Runs) -> Step:
         device_ns=device_ns,
         launch_ns=launch_ns,
         queued_ns=queued_ns if len(queued_ns or ()) == len(runs.warm or runs.cold) else None,  # else due to chance
-        values=[*_compared(step.values or [], *others), *caught] or None,
+        values=[*values, *caught] or None,
         claim=claim,
-        narrative=_narrative(step, timed, main, cold if runs.warm else []),
+        narrative=_narrative(step, timed, main, first),
         meters=_meters(step, counted, runs),
         measured=_measured(step, main, counted),
         runs=runs.count_with(step),
@@ -122,7 +121,7 @@ Several = Sequence[Sequence[Observed]]  # the same observations of several runs
 
 
 def _compared(own: Sequence[Observed], timed: Several, main: Several, cold: Several) -> list[Observed]:
-    """Mark the values that differ between timed runs."""
+    """Mark the values that differ between timed runs; see `Runs.compared`."""
 
     def read(several: Several, index: int) -> list[Value | None]:
         return [observed[index][1] if index < len(observed) else None for observed in several]
@@ -162,10 +161,7 @@ def _scalars(values: Sequence[Value | None]) -> list[Scalar] | None:
 def _arguments(call: Frame, runs: Runs) -> list[Observed] | None:
     if call.arguments is None:
         return None
-    of = [
-        [other.arguments or [] for other in runs.calls_at(call, some)]
-        for some in (runs.timed, runs.warm or runs.cold, runs.cold if runs.warm else [])
-    ]
+    of = ([other.arguments or [] for other in runs.calls_at(call, some)] for some in runs.compared)
     return _compared(call.arguments, *of)
 
 
@@ -176,10 +172,7 @@ def _claim(step: Step, runs: Runs) -> tuple[Claim | None, list[Observed]]:
         return None, []
     judging = [*runs.timed, *runs.abandoned]
     failed = [str(run.id) for run in judging if any(one.id in run.failed for one in runs.steps_at(step, [run]))]
-    of = [
-        [other.claim.sides if other.claim else [] for other in runs.steps_at(step, some)]
-        for some in (runs.timed, runs.warm or runs.cold, runs.cold if runs.warm else [])
-    ]
+    of = ([one.claim.sides if one.claim else [] for one in runs.steps_at(step, some)] for some in runs.compared)
     sides = _compared(own.sides, *of)
     if not failed and not own.held:
         return None, sides

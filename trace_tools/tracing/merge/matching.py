@@ -35,6 +35,8 @@ class Runs:
         self.timed = timed  # pass 1 cold, pass 1 warm, pass 2 cold …
         self.cold = [run for run in timed if run.id.kind == COLD]
         self.warm = [run for run in timed if run.id.kind == WARM]
+        # all; those whose samples come first; the cold runs, if these are the warm ones
+        self.compared = (timed, self.warm or self.cold, self.cold if self.warm else [])
         self.counted = counted
         self.abandoned = abandoned
         self.positions = Positions()

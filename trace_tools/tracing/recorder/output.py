@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from trace_tools.trace.model import LeftOut, Narrative, Plot, Series, Table
+from trace_tools.trace.model import LeftOut, Narrative, Plot
 
 ROOMS = {"stdout": 32 << 10, "warnings": 16 << 10, "narrative": 4 << 20, "measured": 32 << 10}  # bytes per step
 TEXT = 4_000  # characters of one warning
-LINE = 8_000  # longest line that is not cut
-NARRATIVE = ROOMS["narrative"] // 2  # bytes of one narrative call
+POINTS = 50_000  # of one plot, because 4 MiB of JSON hold about twice as many
 
 size_of = msgspec.json.Encoder().encode
 
@@ -24,7 +23,6 @@ class Emitted:
     def __init__(self, step: int) -> None:
         self.step = step
         self.room = dict(ROOMS)
-        self.half = ROOMS["stdout"]  # characters kept of the end
         self.first = 0  # printed characters that were passed on
         self.last = ""  # the last characters after these
         self.beyond = 0  # how many came after these
@@ -43,14 +41,10 @@ class Emitted:
         """Return the part of printed text that is certainly kept; of the rest, keep the end."""
         first = text[: self.room["stdout"]]
         self.room["stdout"] -= len(first)
-        line = first.rfind("\n") + 1
-        if len(first) < len(text) and len(first) - line < LINE:  # the rest may follow output of another thread
-            self.half += len(first) - line
-            first = first[:line]
         self.first += len(first)
         rest = text[len(first) :]
         self.beyond += len(rest)
-        self.last = (self.last + rest[-self.half :])[-self.half :] if rest else self.last
+        self.last = (self.last + rest[-ROOMS["stdout"] :])[-ROOMS["stdout"] :]
         return first
 
     def rest(self) -> dict[str, Any]:
@@ -66,34 +60,12 @@ class Emitted:
         return fields
 
 
-def shortened(narrative: Narrative, most: int = NARRATIVE) -> Narrative:
-    """Return a narrative call shortened to about `most` bytes, with a count of the rows, points or characters left out.
-
-    It is shortened before any code copies it. A plot keeps every n-th point, so that its shape is preserved.
-    """
-    left_out = narrative.left_out or 0
-    changed: dict[str, Any] = {}
-    for name in narrative.__struct_fields__:
-        text = getattr(narrative, name)
-        if isinstance(text, str) and len(text) > most:
-            changed[name] = text[:most] if name not in ("svg", "narrow") else None
-            left_out += len(text) - len(changed[name] or "")
-    if isinstance(narrative, Table):
-        size, rows = 0, []
-        for row in narrative.rows:
-            size += len(size_of(row))
-            if size > most:
-                break
-            rows.append(row)
-        changed["rows"] = rows
-        left_out += len(narrative.rows) - len(rows)
-    if isinstance(narrative, Plot):
-        points = sum(len(series.x) for series in narrative.series)
-        every = 1 + 40 * points // most
-        changed["series"] = thin = [_thinned(series, every) for series in narrative.series]
-        left_out += points - sum(len(series.x) for series in thin)
-    return replace(narrative, **changed, left_out=left_out) if left_out else narrative
-
-
-def _thinned(series: Series, every: int) -> Series:
-    return replace(series, x=series.x[::every], y=series.y[::every])
+def thinned(narrative: Narrative) -> Narrative:
+    """Return a plot of too many points with every n-th of them, which keeps its shape, and a count of the others."""
+    if not isinstance(narrative, Plot):
+        return narrative
+    points = sum(len(series.x) for series in narrative.series)
+    every = 1 + points // POINTS
+    series = [replace(one, x=one.x[::every], y=one.y[::every]) for one in narrative.series]
+    left_out = points - sum(len(one.x) for one in series)
+    return replace(narrative, series=series, left_out=left_out) if left_out else narrative
