@@ -121,6 +121,7 @@ import time
 import warnings
 
 import torch
+import torch.utils.flop_counter
 
 from trace_tools import count, measure, peak_flops, text
 
@@ -176,6 +177,7 @@ def leaks():
     torch.set_default_dtype(torch.float64)
     os.environ["LEFT"] = "behind"
     os.chdir("/")
+    torch.utils.flop_counter.register_flop_formula(torch.ops.aten.mv)(lambda a, b, **_: 1)  # an error if repeated
     try:
         raise ValueError("caught")
     except ValueError as error:
@@ -281,7 +283,7 @@ def test_keep_going_passes_over_failed_claims(
 
 def test_restored_settings_are_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     process = load(everything[1] / "rendered/cpu/trace.yaml").trace.run.processes[0]
-    assert set(process.restored or ()) >= {"default dtype", "environment", "working directory"}
+    assert set(process.restored or ()) >= {"default dtype", "environment", "working directory", "FLOP formulas"}
 
 
 # ------------------------------------------------------------------------------ failures

@@ -54,6 +54,9 @@ def settings() -> Iterator[Setting]:
         yield "cuDNN's benchmark", lambda: torch.backends.cudnn.benchmark, _set_benchmark
         print_options = vars(torch._tensor_str.PRINT_OPTS)
         yield "torch's print options", lambda: dict(print_options), print_options.update
+    if (counter := sys.modules.get("torch.utils.flop_counter")) is not None:
+        formulas = counter.flop_registry  # to register a formula a second time is an error
+        yield "FLOP formulas", lambda: dict(formulas), lambda before: (formulas.clear(), formulas.update(before))
 
 
 def working_directory() -> str:
