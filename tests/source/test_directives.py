@@ -1,4 +1,4 @@
-"""Directives: the cases in cases/directives/, unusual line endings and encodings, and random programs."""
+"""Directives: the cases in cases/directives/, and unusual line endings and encodings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.cases_in_one import each
 from trace_tools.errors import LectureError
@@ -113,133 +110,6 @@ def test_five_thousand_lines_parse_within_five_seconds() -> None:
     start = time.perf_counter()
     assert len(parse_directives(source)) == 5_000
     assert time.perf_counter() - start < 5  # about 0.2 s on an idle machine; never quadratic
-
-
-DIRECTIVES = {
-    "inspect": ("@inspect x", "@inspect x[0, 1] [B]", "@inspect f(a, b), y.z"),
-    "clear": ("@clear x", "@clear x, y"),
-    "stepover": ("@stepover",),
-    "hide": ("@hide",),
-    "animate": ("@animate",),
-}
-NOISE = ("", "", "  # (B, D)", "  # a @ b", "  # me@example.org", "  # the @jit one")
-BETWEEN = ("# x = 1  # @inspect x", "# plain", "", "# mail me@example.org")
-SIMPLE = (["x = 1"], ["x = f(", "    '# @hide',", ")"], ["x = 1 + \\", "    2"], ['x = """', "# @inspect x", '"""'])
-HEADERS = (
-    ["if x:"],
-    ["for x in y:"],
-    ["while (x", "        and y):"],
-    ["with x as y:"],
-    ["async def f(", "    x", "):"],
-)
-WITHOUT_COMMENT = ("x = 1 + \\", 'x = """', "# @inspect x")  # lines that cannot end with a comment
-KINDS = ("simple", "two", "one_line", "header", "elif_else", "try_except", "match", "decorated", "class_")
-
-
-class Writer:
-    """Write a random program line by line, together with the directives that the parser must find in it."""
-
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self.draw = draw
-        self.lines: list[str] = []
-        self.expected: list[tuple[int, str, int, str]] = []
-        self.statements = 0
-        self.in_class = False  # only @hide is allowed there
-
-    def number(self) -> int:
-        self.statements += 1
-        return self.statements - 1
-
-    def put(self, indent: str, text: str, statement: int, position: str = "after") -> None:
-        """Write a line with random directives, which belong to `statement`."""
-        if text not in WITHOUT_COMMENT:
-            text += self.draw(st.sampled_from(NOISE))
-            names = ["hide"] if self.in_class and "def " not in text else sorted(DIRECTIVES)
-            for name in self.draw(st.lists(st.sampled_from(names), max_size=2)):
-                gap = self.draw(st.sampled_from(("  # ", " ", ", "))) if "  # " in text else "  # "
-                text += gap + self.draw(st.sampled_from(DIRECTIVES[name]))
-                self.expected.append((len(self.lines) + 1, name, statement, position))
-        self.lines.append(indent + text if not text.startswith(WITHOUT_COMMENT[2]) else text)
-
-    def block(self, indent: str, depth: int) -> None:
-        for _ in range(self.draw(st.integers(1, 3))):
-            self.lines.append(indent + self.draw(st.sampled_from(BETWEEN)))
-            kind = self.draw(st.sampled_from(KINDS if depth < 3 else KINDS[:3]))
-            getattr(self, kind)(indent, depth + 1)
-
-    def simple(self, indent: str, depth: int) -> None:
-        number = self.number()
-        for text in self.draw(st.sampled_from(SIMPLE)):
-            self.put(indent, text, number)
-
-    def two(self, indent: str, depth: int) -> None:
-        self.number()
-        self.put(indent, "a = '# @hide'; x = 2", self.number())
-
-    def one_line(self, indent: str, depth: int) -> None:
-        number = self.number()
-        self.number()
-        self.put(indent, self.draw(st.sampled_from(("if x: y = 1", "for x in y: pass", "class A: pass"))), number)
-
-    def header(self, indent: str, depth: int) -> None:
-        number, outer_in_class = self.number(), self.in_class
-        lines = self.draw(st.sampled_from(HEADERS))
-        for text in lines:
-            self.in_class = outer_in_class and "def " not in lines[0]
-            self.put(indent, text, number, "header")
-        self.block(indent + "    ", depth)
-        self.in_class = outer_in_class
-
-    def elif_else(self, indent: str, depth: int) -> None:
-        for text in ("if x:", "elif y:"):
-            self.put(indent, text, self.number(), "header")
-            self.block(indent + "\t", depth)
-        self.lines.append(indent + "else:  # otherwise")
-        self.block(indent + "\t", depth)
-
-    def try_except(self, indent: str, depth: int) -> None:
-        self.number()
-        self.lines.append(indent + "try:  # a @ b")
-        self.block(indent + " ", depth)
-        self.clause(indent, "except E as e:", depth)
-        self.lines.append(indent + "finally:")
-        self.block(indent + " ", depth)
-
-    def match(self, indent: str, depth: int) -> None:
-        self.put(indent, "match x:", self.number(), "header")
-        self.clause(indent + "  ", "case [a, b]:", depth)
-        self.clause(indent + "  ", "case _:", depth)
-
-    def clause(self, indent: str, text: str, depth: int) -> None:
-        outer_in_class, self.in_class = self.in_class, True  # only @hide, because a class may follow
-        self.put(indent, text, self.statements, "before")
-        self.in_class = outer_in_class
-        self.block(indent + "    ", depth)
-
-    def decorated(self, indent: str, depth: int) -> None:
-        number, outer_in_class = self.number(), self.in_class
-        self.in_class = False
-        for text in ("@cached", "def f(x):"):
-            self.put(indent, text, number, "header")
-        self.block(indent + "    ", depth)
-        self.in_class = outer_in_class
-
-    def class_(self, indent: str, depth: int) -> None:
-        number, outer_in_class = self.number(), self.in_class
-        for text in ("@dataclass", "class A(B):"):
-            self.put(indent, text, number)
-        self.in_class = True
-        self.block(indent + "    ", depth)
-        self.in_class = outer_in_class
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.data())
-def test_random_programs_lose_no_directive(data: st.DataObject) -> None:
-    writer = Writer(data.draw)
-    writer.block("", 0)
-    assert directives_of("\n".join(writer.lines)) == writer.expected
 
 
 def test_unknown_and_misspelt_directives_in_edtrace_lectures() -> None:
