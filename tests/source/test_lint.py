@@ -101,6 +101,14 @@ def refused(path: Path) -> str:
     return str(raised.value)
 
 
+def test_unbound_name_has_the_line_of_its_scope(tmp_path: Path) -> None:
+    """Other functions, and a class, may bind the same name."""
+    path = tmp_path / "lecture.py"
+    body = "    x = 1\n    del x\n    class A:\n        y = 1\n        z = y\n\n\ndef other():\n"
+    path.write_text(f"{HEAD}{body}    return (x, y, [z for z in ()], lambda: z)\nother()\n")
+    assert [(error.line, str(error).split("`")[1]) for error in mistakes(path)] == [(18, "x"), (18, "y"), (18, "z")]
+
+
 def test_names_from_star_imports_can_be_inspected(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"from math import *\n{HEAD}    x = 1  # @inspect pi\n")

@@ -3,7 +3,7 @@
     for mistake in mistakes(Path("lecture.py")):      # in order of their lines
         print(mistake)                                # lecture.py:12: unknown directive `@inpsect`; did you mean …
 
-Functions named `refuse_…` find what stops a trace before it starts. The other mistakes are those that a run shows late
+`compiled` and `refuse_…` find what stops a trace before it starts. The other mistakes are those that a run shows late
 or never: a name that nothing binds, in code or in an `@inspect`; a call of the vocabulary that does not fit its
 signature; a directive without its `@`; a section that is never called. Wrong values are left to the run, because each
 call says what is wrong with them, and matters of Python in general to linters.
@@ -14,15 +14,17 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import dis
 import inspect
 import re
 import symtable
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from types import CodeType
 
 import trace_tools
 from trace_tools.errors import LectureError
@@ -68,12 +70,10 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
         errors.append(LectureError(path, 1, why))
     errors += _uncalled_sections(source, main_of(source))
     try:
-        refuse_uncompilable(source)
-        errors += _wrong_names(source, directives)
+        if (code := compiled(source)) is not None:
+            errors += _wrong_names(source, code, directives)
     except LectureError as error:
         errors.append(error)
-    except RecursionError:  # the run reports its own limits
-        pass
     return sorted(errors, key=lambda error: error.line or 0)
 
 
@@ -91,15 +91,15 @@ def why_no_name(path: Path) -> str | None:
     return None
 
 
-def refuse_uncompilable(source: ParsedSource) -> None:
-    """Raise LectureError for code that parses but does not compile, such as `return` outside a function."""
+def compiled(source: ParsedSource) -> CodeType | None:
+    """Compile a lecture. Raises LectureError for code that parses but does not compile, as `return` in no function."""
     try:
         with warnings.catch_warnings(action="ignore"):  # the run shows them
-            compile(source.tree, source.path, "exec", dont_inherit=True)
+            return compile(source.tree, source.path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise LectureError(source.path, error.lineno, not_valid(error)) from None
     except (RecursionError, MemoryError, ValueError):  # the run reports its own limits
-        return
+        return None
 
 
 def refuse_uncallable_main(source: ParsedSource) -> None:
@@ -124,7 +124,7 @@ def _needed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [one.arg for one in needed]
 
 
-def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Iterator[LectureError]:
+def _wrong_names(source: ParsedSource, code: CodeType, directives: Iterable[Directive]) -> Iterator[LectureError]:
     """Yield errors for names that nothing binds, in code and in `@inspect`, and for wrong uses of the vocabulary."""
     scopes = [symtable.symtable(source.text, source.path, "exec")]  # names as Python's compiler resolves them
     for scope in scopes:
@@ -134,7 +134,9 @@ def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Itera
     stars = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
     if any(stars) or any(isinstance(node, ast.Name) and node.id in NAMESPACES for node in nodes):
         return  # names are bound that the source does not show
-    yield from _unbound_names(source, scopes)
+    symbols = chain.from_iterable(scope.get_symbols() for scope in scopes)
+    shared = {one.get_name() for one in symbols if one.is_declared_global() and one.is_assigned()}
+    yield from _unbound_names(source, code, OF_PYTHON | shared | _bound_in(scopes[0]))
     bound = OF_PYTHON | _bound_in(*scopes)
     for number, text in without_at(source, bound):
         yield LectureError(source.path, number, f"`# {text}` has no effect; did you mean `# @{text}`?")
@@ -151,24 +153,30 @@ def _bound_in(*scopes: symtable.SymbolTable) -> set[str]:
     return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_parameter()}
 
 
-def _unbound_names(source: ParsedSource, scopes: Sequence[symtable.SymbolTable]) -> Iterator[LectureError]:
-    """Yield an error for the first use of each name that is bound neither in its scope nor in one around it."""
-    symbols = [one for scope in scopes for one in scope.get_symbols()]
-    shared = {one.get_name() for one in symbols if one.is_declared_global() and one.is_assigned()}
-    bound = OF_PYTHON | shared | _bound_in(scopes[0])
-    unbound = {one.get_name() for one in symbols if one.is_global() and one.is_referenced()} - bound
-    lines: dict[str, int] = {}
-    waiting: list[ast.AST] = [source.tree] if unbound else []
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name) and node.id in unbound:
-            lines[node.id] = min(lines.get(node.id, node.lineno), node.lineno)
-        shown: list[ast.stmt] = []  # code whose errors the lecture may show
+def _unbound_names(source: ParsedSource, module: CodeType, bound: Collection[str]) -> Iterator[LectureError]:
+    """Yield an error for the first use of each name that is bound neither in its scope nor in one around it.
+
+    Python's compiler resolves names: what it loads as a global must be among `bound`, the names of the module.
+    """
+    shown: set[int] = set()  # lines whose errors the lecture may show
+    for node in ast.walk(source.tree):
+        body: list[ast.stmt] = []
         if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
-            shown = node.body
+            body = node.body
         elif isinstance(node, (ast.With, ast.AsyncWith)):
-            shown = node.body if re.search("Error|Exception", " ".join(map(ast.unparse, node.items))) else []
-        waiting += (child for child in ast.iter_child_nodes(node) if child not in shown)
+            body = node.body if re.search("Error|Exception", " ".join(map(ast.unparse, node.items))) else []
+        shown.update(line for one in body for line in range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    lines: dict[str, int] = {}
+    codes = [module]
+    for code in codes:
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        instructions = [*dis.get_instructions(code)]
+        own = {one.argval for one in instructions if one.opname == "STORE_NAME"}  # in the body of a class
+        for one in instructions:
+            line = one.positions.lineno if one.positions is not None else None
+            loads = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval not in bound and one.argval not in own
+            if loads and line is not None and line not in shown:
+                lines[one.argval] = min(lines.get(one.argval, line), line)
     for name, line in lines.items():
         text = f"`{name}` is not defined{_near(name, bound)}"
         if name in dir(trace_tools):
