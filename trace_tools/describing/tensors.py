@@ -243,18 +243,20 @@ def _histogram(numbers: torch.Tensor, low: float, high: float) -> list[Any]:
 
 def module(walk: Walk, obj: torch.nn.Module) -> Plain:
     """Describe a module by its repr and its number of parameters, with shared ones counted once."""
+
+    def counted() -> int:
+        with _NoFunctions():  # torch refuses to count lazy parameters
+            return sum(_Tensor.numel(p) for p in obj.parameters())
+
     value = walk.other(obj)
-    with _NoFunctions(), _NoDispatch(), Unprofiled():
-        count = sum(_Tensor.numel(p) for p in torch.nn.Module.parameters(obj))
+    count, why = walk.attempt(counted, "parameters()")
+    if count is None:
+        return {"note": walk.note(why)} | value
     return value | {"entries": [[{"type": "str", "value": "parameters"}, {"type": "int", "value": count}]]}
-
-
-def _plainly(walk: Walk, obj: object) -> Plain:
-    return walk.as_text(obj, plain_repr(obj))
 
 
 BASES: tuple[tuple[type, Describe], ...] = (
     (torch.Tensor, tensor),
     (torch.nn.Module, module),
-    *((kind, _plainly) for kind in (torch.Size, torch.dtype, torch.device)),
+    *((kind, Walk.plainly) for kind in (torch.Size, torch.dtype, torch.device)),
 )

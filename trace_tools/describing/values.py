@@ -22,7 +22,7 @@ from typing import Any
 
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.redact import MARGIN
-from trace_tools.describing.safe_repr import is_a, plain_repr
+from trace_tools.describing.safe_repr import is_a
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.walk import Describe, Limits, Plain, Walk, scalar
 
@@ -159,19 +159,14 @@ def _method(walk: Walk, obj: types.MethodType) -> Plain:
     return walk.as_text(obj, f"<bound method {name}>")  # the repr of its object may be pages long
 
 
-def _plainly(walk: Walk, obj: object) -> Plain:
-    """Describe an object of a class whose repr is known to be fast and to run no other code."""
-    return walk.as_text(obj, plain_repr(obj))
-
-
 _CLASSES: dict[type, Describe] = {
     int: _int,
     str: _str,
     bytes: _bytes,
     bytearray: _bytes,
-    complex: _plainly,
-    types.FunctionType: _plainly,
-    types.BuiltinFunctionType: _plainly,
+    complex: Walk.plainly,
+    types.FunctionType: Walk.plainly,
+    types.BuiltinFunctionType: Walk.plainly,
     list: _list,
     tuple: _tuple,
     dict: _dict,

@@ -154,6 +154,10 @@ class Walk:
             return self.entries(obj, list(state.items()))
         return self.by_repr(obj)
 
+    def plainly(self, obj: object) -> Plain:
+        """Describe an object of a class whose repr is known to be fast and to run no other code."""
+        return self.as_text(obj, plain_repr(obj))
+
     def by_repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:
         """Describe an object by its repr, or by the text that `call` returns."""
         text, why = self.attempt(call or (lambda: plain_repr(obj)), "repr")
