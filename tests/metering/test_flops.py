@@ -324,12 +324,15 @@ def test_formulas_that_a_lecture_registers_come_first() -> None:
         return x * 2
 
     x = torch.rand(8)
-    meter = counted(lambda: twice(x))
-    assert meter.uncounted == {"meter_tests.twice": 1}
-    assert (meter.bytes_read, meter.bytes_written) == (32, 32)
     added = [torch.ops.meter_tests.twice, torch.ops.aten.mv, torch.ops.aten.relu]  # we have formulas for the last two
     try:
-        register_flop_formula(added)(lambda shape, *args, out_shape=None, **_: 7)
+        with Meter() as meter:
+            twice(x)
+            before = meter.reading()
+            register_flop_formula(added)(lambda shape, *args, out_shape=None, **_: 7)
+            twice(x)
+        assert (before.uncounted, meter.totals.flops) == ({"meter_tests.twice": 1}, 7)
+        assert (before.bytes_read, before.bytes_written) == (32, 32)
         for f in (lambda: twice(x), lambda: torch.eye(8) @ x, lambda: x.relu()):
             assert counted(f).flops == sum(counted_by_torch(f).values()) == 7
     finally:

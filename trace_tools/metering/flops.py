@@ -75,8 +75,8 @@ def formula(names: str) -> Callable[[Formula], Formula]:
 
     def register(function: Formula) -> Formula:
         function._get_raw = True  # type: ignore[attr-defined]  # for `FlopCounterMode`: it takes tensors, not shapes
-        packets = [getattr(torch.ops.aten, name, None) for name in names.split()]
-        FORMULAS.update((packet, function) for packet in packets if packet is not None)
+        known = [name for name in names.split() if hasattr(torch.ops.aten, name)]
+        FORMULAS.update((getattr(torch.ops.aten, name), function) for name in known)
         return function
 
     return register
@@ -102,10 +102,7 @@ def _product_with_packed(a: Tensor, *args: Any, out_val: Tensor, **_: Any) -> in
 
 @formula("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2")
 def _grouped_product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
-    """Products of a mixture of experts: every row of a meets one of the matrices in b.
-
-    Each of the three dimensions m, k and n may be divided among the groups; if none is, each group has all of them.
-    """
+    """Products of experts: one of m, k and n is divided among the groups; if none is, each group has all of them."""
     groups = a.shape[0] if a.dim() == b.dim() == 3 else 1
     return 2 * groups * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
@@ -151,7 +148,7 @@ def _layers_on_gpu_backward(x: Tensor, weights: list[Tensor], *args: Any, **_: A
 
 
 def _recurrent(products: int, x: Tensor, weights: list[Tensor], mode: int, hidden: int, layers: int = 1) -> int:
-    """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's FLOPs.
+    """Products with each weight at every position (forward 2; backward 4, twice as many), and the cells.
 
     A cell's backward takes about as many operations as its forward. Torch numbers the modes: ReLU, tanh, LSTM, GRU.
     """

@@ -36,6 +36,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils.flop_counter import flop_registry
 
 from trace_tools.metering import collectives
 from trace_tools.metering.compiling import forced_eager, graphs_of_inductor, records_graph
@@ -230,11 +231,12 @@ class Meter(EagerMode):
         inputs = tensors_in([*args, *keywords.values()]) if fake else []
         if any(getattr(getattr(tensor, "fake_mode", None), "shape_env", None) for tensor in inputs):
             return func(*args, **keywords)  # its sizes may be symbols, and reading one as a number would fix it
-        operator = self._operators.get(func)
+        key = func, len(flop_registry)  # the lecture may register a formula
+        operator = self._operators.get(key)
         if operator is None:
             if getattr(func, "namespace", None) in ("profiler", "prim"):
                 return func(*args, **keywords)
-            operator = self._operators[func] = _Operator(func)
+            operator = self._operators[key] = _Operator(func)
         if operator.composite and _can_be_decomposed(args, keywords):
             with self._on():
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **keywords)
