@@ -376,7 +376,7 @@ def _is_numeric(it: Table, column: int) -> bool:
     return bool(present) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in present)
 
 
-# --- other runs, and the styles of other vocabularies ---------------------------------------------
+# --- other runs ------------------------------------------------------------------------------------
 
 
 def _variants_html(narration: Narration) -> Markup:
