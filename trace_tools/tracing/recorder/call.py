@@ -291,12 +291,14 @@ class Call:
         plain = value if type(value) is dict else self.recorder.describer.describe(value)
         return source, {**plain, "unit": unit} if unit else plain
 
-    def lines(self) -> Lines:
-        """Return the list for the lines of calls that the open step makes; announce the step."""
+    def lines(self, *, announce: bool = True) -> Lines:
+        """Return the list for the lines of calls that the open step makes; announce the step, because the lines of its
+        calls are worth nothing without it after a kill.
+        """
         self.more = True
         if self.here is None:
             self.here = Lines()
-        elif self.announced != self.seq and self.ring is None and self.current is not None:
+        elif announce and self.announced != self.seq and self.ring is None and self.current is not None:
             self._announce()
         return self.here
 
@@ -406,8 +408,7 @@ class Call:
 
     def _write_fields(self) -> None:
         if self.fields is not None and self.current is not None:
-            if self.here is None:
-                self.here = Lines()
+            self.lines(announce=False)
             self._announce()
 
     def _settle(self, emitted: Emitted) -> None:
@@ -504,13 +505,13 @@ class Call:
         call: Call | Skipped | None = self
         while call is not None:
             if isinstance(call, Call):
-                call._here().certain = True
+                call.lines(announce=False).certain = True
             call = call.parent
         if raises:
             self.failing = self.seq
         elif self.passed_over != self.seq:  # once for the step
             self.passed_over = self.seq
-            self.recorder.limits.put(Failed(self.seq), self._here())
+            self.recorder.limits.put(Failed(self.seq), self.lines(announce=False))
 
     def _claim(self, statement: int, sides: tuple[object, ...], *, held: bool) -> None:
         recorder = self.recorder
@@ -519,12 +520,6 @@ class Call:
             described: list[Any] = [None if side is UNSET_SIDE else self._described(side) for side in sides]
             seen = [pair for pair in zip(expressions, described, strict=True) if pair[1] is not None]
             self.set("claim", Claim(test, held, seen))
-
-    def _here(self) -> Lines:
-        self.more = True
-        if self.here is None:
-            self.here = Lines()
-        return self.here
 
     def caught(self) -> None:
         """Record the exception that an `except` clause of this call has just caught."""
@@ -555,7 +550,7 @@ class Call:
         failing = self.recorder.failing
         claim = failing.step_of(error) if id(error) in failing.steps and self._is_outermost(_getframe(1)) else None
         if claim is not None:
-            self.recorder.limits.put(Failed(claim), self._here())
+            self.recorder.limits.put(Failed(claim), self.lines(announce=False))
 
     def _is_outermost(self, python_frame: FrameType) -> bool:
         """Return whether this call is a section, the caller of sections, or the first call of a thread.
@@ -595,7 +590,7 @@ class Call:
             if (gpu := clock.waitable_gpu()) is not None:
                 clock.from_device(gpu.wait)  # fails again if the device has failed permanently
         raised = Raised(kind, text, origin, survived, waited)
-        recorder.limits.put(Error(self.id, self.seq, line, raised), self._here())
+        recorder.limits.put(Error(self.id, self.seq, line, raised), self.lines(announce=False))
         clock.lost += perf_counter() - now
 
 

@@ -133,7 +133,7 @@ class Recorder:
         """Return a recorded call, or None if the limits leave it out. Sections and their callers are never left out."""
         function, source = self.program.functions[number], self.program.source_of(number)
         is_section = parent is None or parent.is_main or (function == self.program.main and not source)
-        into = self.pending if parent is None else parent._here()
+        into = self.pending if parent is None else parent.lines(announce=False)
         if not self.limits.admits(function, into, is_section=is_section):
             return None
         if is_section and self.limits.calls[function] == 1:  # the first call, because a loop may make a thousand
