@@ -1,4 +1,4 @@
-"""Messages at the end of a run, for invented traces; `tests/tracing/test_supervisor.py` checks those of real runs."""
+"""Messages at the end of a run, for invented traces; `tests/tracing/test_tracer.py` checks those of real runs."""
 
 from __future__ import annotations
 

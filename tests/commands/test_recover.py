@@ -1,4 +1,4 @@
-"""`recover` from the command line; `tests/tracing/test_supervisor.py` recovers runs that were really killed."""
+"""`recover` from the command line; `tests/tracing/test_tracer.py` recovers runs that were really killed."""
 
 from __future__ import annotations
 

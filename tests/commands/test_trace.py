@@ -1,4 +1,4 @@
-"""`trace` with bad input, and drafts; `tests/tracing/test_supervisor.py` tests complete traces."""
+"""`trace` with bad input, and drafts; `tests/tracing/test_tracer.py` tests complete traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that measures the machine; `test_supervisor` tests how a trace uses the result."""
+"""The process that measures the machine; `test_tracer` tests how a trace uses the result."""
 
 from __future__ import annotations
 
