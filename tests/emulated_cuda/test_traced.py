@@ -144,8 +144,13 @@ def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
     assert 0 <= values["of_gaps"].value <= 2**19
 
 
-def test_cold_run_begins_before_cuda_is_initialized(tmp_path: Path) -> None:
-    """A pass reads the card's clock before its first run, but does not initialize CUDA."""
+@pytest.mark.parametrize("options", [(), ("--draft",)])
+def test_cold_run_begins_before_cuda_is_initialized(
+    options: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass reads the card's clock before its first run, but does not initialize CUDA; a draft is described first."""
+    if options:
+        monkeypatch.delenv(STORED)
     states = tmp_path / "states"
     text = f"""
 import torch
@@ -157,9 +162,9 @@ with open({str(states)!r}, "a") as file:
 def main():
     torch.ones(1, device="cuda")
 """
-    trace, done = traced(tmp_path, text)
+    trace, done = traced(tmp_path, text, options)
     assert done.returncode == 0, done.stderr
-    assert states.read_text().split()[:2] == ["False", "True"], "the cold run, then the warm run"
+    assert states.read_text().split()[:2] == ["False", "True"], "the cold run, then the next one"
     assert any("SM clock" in note for note in trace.run.processes[0].notes or ())
 
 

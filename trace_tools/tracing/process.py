@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools.errors import TraceToolsError
+from trace_tools.machines import devices
 from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.statements import read_source
 from trace_tools.tracing.options import TraceOptions
@@ -45,13 +46,13 @@ GRACE_S = 5.0  # time for a process to end after Ctrl-C
 class Process(subprocess.Popen[bytes]):
     """A process of a trace. Raises OSError if the system refuses to start it; it is killed when its block ends."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, **variables: str) -> None:
         super().__init__(
             [*PYTHON, module, *arguments],
             stdin=subprocess.DEVNULL if arguments else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(),
+            env=environment() | variables,
             start_new_session=True,
             bufsize=0,
         )
@@ -121,13 +122,14 @@ class Process(subprocess.Popen[bytes]):
 def started_early(lecture: Path, options: TraceOptions) -> Process | None:
     """Start the process of a draft, if the lecture needs torch, to import it in the meantime.
 
-    One that may use only one of several GPUs is started later, when that is decided.
+    Not for one of several GPUs, which `survey` must choose before the others are hidden; and on Linux only, because
+    elsewhere the system's libraries don't survive the fork that describes the machine.
     """
-    if not options.draft or options.package or ":" in (options.device or ""):
+    if not options.draft or options.package or ":" in (options.device or "") or sys.platform != "linux":
         return None
     with suppress(TraceToolsError, OSError):  # the tracer will meet the same error and report it
         if needs_torch(imported(read_source(lecture), lecture.resolve().parent)):
-            return Process(WORKER)
+            return Process(WORKER, **(devices.environment("cpu") if options.device == "cpu" else {}))
     return None
 
 

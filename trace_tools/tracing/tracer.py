@@ -139,8 +139,10 @@ class Tracer:
         if status != 0:
             lines = process.output.decode(errors="replace").strip().splitlines()
             line = lines[-1] if lines else f"this machine can't be measured: status {status}"
-            how = f"; {devices.INSTALL}" if line.startswith(("ModuleNotFoundError", "ImportError", "OSError")) else ""
-            raise UsageError(line.removeprefix("error: ") + how)
+            advice = (
+                f"; {devices.INSTALL}" if line.startswith(("ModuleNotFoundError", "ImportError", "OSError")) else ""
+            )
+            raise UsageError(line.removeprefix("error: ") + advice)
         return machines.from_json(path.read_text(encoding="utf-8"))
 
     def _run_pass(self, name: ProcessId, folder: Path) -> bool:

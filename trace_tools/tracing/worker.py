@@ -78,7 +78,9 @@ def main(*arguments: str) -> int:
     while not arguments:
         match json.loads(sys.stdin.readline() or "null"):
             case ["survey", *of_survey]:
-                os.write(progress, b"%d\n" % survey.main(*of_survey))
+                if (child := os.fork()) == 0:  # else what it allocates on a GPU would be among the lecture's memory
+                    os._exit(survey.main(*of_survey))
+                os.write(progress, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             case ["run", *of_run]:
                 arguments = tuple(of_run)
                 nothing = os.open(os.devnull, os.O_RDONLY)
