@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
-from trace_tools.tracing import journal as journals
 from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
 
 
@@ -79,10 +78,10 @@ def test_a_full_disk_is_reported_and_lines_are_kept(tmp_path: Path, monkeypatch:
     def full(descriptor: int, content: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journals, "write", full)
+    monkeypatch.setattr(os, "write", full)
     journal.write([Failed(1)])
     assert journal.trouble == "a.journal: No space left on device"
-    monkeypatch.setattr(journals, "write", write)
+    monkeypatch.setattr(os, "write", write)
     journal.write([Failed(2)])
     assert list(read_journal(journal.path)) == [Failed(1), Failed(2)]
 
@@ -98,7 +97,7 @@ def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.
         room[0] -= written
         return written
 
-    monkeypatch.setattr(journals, "write", nearly_full)
+    monkeypatch.setattr(os, "write", nearly_full)
     journal.write([Failed(n) for n in (1, 2, 3, 4)])  # 13 bytes each
     assert journal.path.read_bytes() == b'{"failed":1}\n{"failed":2}\n{"failed":3}\n' and journal.trouble
     room[0] = 1000

@@ -131,6 +131,23 @@ def test_control_and_bidirectional_characters_are_escaped() -> None:
     assert visible("é 漢字 👩‍💻\n\tλ") == "é 漢字 👩‍💻\n\tλ"
 
 
+@each(
+    ("printed", "shown"),
+    [
+        ("10%\r20%\r\n30%\r40%\n", "20%\n40%\n"),
+        ("abc\rx", "xbc"),
+        ("abc\x1b[2K\rdef", "def"),
+        ("abc\r\x1b[2Kdef", "def"),
+        ("abc\rx\x1b[K", "x"),
+        ("12\b\b3", "32"),
+        ("\x1b[31mred\x1b[0m\r\n", "red\n"),
+        ("no escape: \x1b", "no escape: \x1b"),
+    ],
+)
+def test_progress_bars_show_what_a_terminal_shows(printed: str, shown: str) -> None:
+    assert formats.on_terminal(printed) == shown
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [

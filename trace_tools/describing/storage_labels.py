@@ -16,6 +16,7 @@ from typing import NamedTuple
 FIRST_PRUNING = 256  # entries
 ADDRESS = "address"  # begins the label of an integer that is an address
 ADDRESSES = range(2**46, 2**48)  # where Linux maps libraries, heap and stack of a 64-bit process
+LEAST_HASH = ADDRESSES.start >> 4  # of an object without a hash of its own: its address ÷ 16
 
 
 class _Memory(NamedTuple):
@@ -68,12 +69,12 @@ class StorageLabels:
         Addresses differ between runs of the same lecture. A count may be as large (10¹⁴ FLOPs), so only a number that
         Linux lists as this process's memory is one.
         """
-        if number not in ADDRESSES or number % 8:
+        if not (places := [at for at in (number, number << 4) if at in ADDRESSES]):
             return None
         try:
             with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
                 regions = (line.split(" ", 1)[0].split("-") for line in maps)
-                if not any(int(start, 16) <= number < int(end, 16) for start, end in regions):
+                if not any(int(start, 16) <= at < int(end, 16) for start, end in regions for at in places):
                     return None
         except OSError:  # another system
             return None

@@ -18,13 +18,12 @@ from typing import Any
 
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.safe_repr import class_name, is_installed, plain_repr
-from trace_tools.describing.storage_labels import ADDRESSES, StorageLabels
+from trace_tools.describing.storage_labels import LEAST_HASH, StorageLabels
 from trace_tools.util.interpreter import is_of_a_signal
 
 Plain = dict[str, Any]
 Describe = Callable[["Walk", Any], Plain]
 
-_ADDRESS = ADDRESSES.start  # smaller integers are none
 _CHARACTERS = 16  # of text that cost as much as one node
 _NOTE = 300  # characters of a note
 
@@ -46,7 +45,7 @@ class Limits:
 def scalar(obj: object) -> Plain | None:
     """Return the description of a number or None; None for other objects, and for what may be an address."""
     kind = type(obj)
-    if kind is float or kind is bool or (kind is int and -_ADDRESS < obj < _ADDRESS):  # type: ignore[operator]
+    if kind is float or kind is bool or (kind is int and -LEAST_HASH < obj < LEAST_HASH):  # type: ignore[operator]
         return {"type": kind.__name__, "value": obj}
     return {"type": "none"} if obj is None else None
 

@@ -470,9 +470,9 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         notes.append(MarginNote("more", label=label))
     printed = None  # the output of a few executions, as one text if each printed little
     texts = [e.step.stdout for e in row.executions if e.step.stdout]
-    short = all(len(text) <= LINE for text in texts)
+    short = all(len(formats.on_terminal(text)) <= LINE for text in texts)
     if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
-        text = formats.visible("".join(texts).rstrip("\n"))
+        text = formats.visible(formats.on_terminal("".join(texts)).rstrip("\n"))
         printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
@@ -509,10 +509,12 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
 
     left_out = {it.what: it for it in step.left_out or ()}
     if step.stdout:
-        text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
+        text, gone = formats.on_terminal(step.stdout), left_out.pop("stdout", None)
+        length = len(text)
         if gone is not None:  # the beginning and end of the output were kept; show a part of each
-            at, length = gone.at or 0, length + gone.count
-            first, last = text[:at][: PRINTED // 2], text[at:][-(PRINTED // 2) :]
+            at, length = gone.at or 0, len(step.stdout) + gone.count
+            first = formats.on_terminal(step.stdout[:at])[: PRINTED // 2]
+            last = formats.on_terminal(step.stdout[at:])[-(PRINTED // 2) :]
             text = f"{first}\n… {length - len(first) - len(last):,} more characters were printed …\n{last}"
         cut = f"the first {PRINTED:,} of {length:,} characters" if length > PRINTED and gone is None else ""
         text = text if gone is not None else text[:PRINTED]

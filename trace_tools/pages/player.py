@@ -268,6 +268,9 @@ def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
         text = formats.one_line(f"{failure.type}: {failure.message}", 200)
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
-        yield NOTES.index("printed"), formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
+        yield (
+            NOTES.index("printed"),
+            formats.visible(formats.shorten(formats.on_terminal(step.stdout).rstrip("\n"), PRINTED)),
+        )
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

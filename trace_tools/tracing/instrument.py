@@ -4,9 +4,10 @@ The lecture runs as ordinary Python. Before each statement, one call closes the 
 Probes intercept only this, so library code runs unchanged.
 
     def f(x):                      def f(x):
-        y = g(x)  # @inspect y         if _@is_compiling() or _@in_graph(): <the body as written>
-        return y                       else:
-                                           _@frame = _@open(0)
+        y = g(x)  # @inspect y         try: _@frame = None if _@is_compiling() or _@timed else _@open(0)
+        return y                       except NameError: _@frame = None
+                                       if _@frame is None: del _@frame; <the body as written>
+                                       else:
                                            try:
                                                _@frame.begin(1)
                                                y = g(x)
@@ -19,8 +20,10 @@ Probes intercept only this, so library code runs unchanged.
                                            finally: _@frame.close()
 
 The body is emitted twice because dynamo and torch's other tracers, which record the code that runs, must get the body
-as written. Generated names can't be written in Python, and start with an underscore so that star-imports skip them. No
-probe keeps a value: temporaries are cleared before the next statement runs.
+as written; so must `measure` and `timeit`, which time it, and other interpreters, where the built-in names of the hooks
+are missing (cloudpickle sends functions by value: joblib, dask, ray). Generated names can't be written in Python, and
+start with an underscore so that star-imports skip them. No probe keeps a value: temporaries are cleared before the next
+statement runs.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from trace_tools.source.statements import (
 )
 from trace_tools.source.vocabularies import emitting_functions
 from trace_tools.trace.model import MODULE
+from trace_tools.tracing.compiled import compiled_functions
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -64,11 +68,10 @@ from trace_tools.tracing.syntax import (
 
 OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
-IN_GRAPH = "_@in_graph"
+TIMED = "_@timed"
 UNSET = "_@unset"
 SKIPPED = "_@skipped"
 SHOWN = "_@shown"
-SCOPE = "_@scope"
 BUILTINS = "_@builtins"
 MODULE_FRAME = -1
 
@@ -184,6 +187,7 @@ class _Instrumenter:
             and s.node.name in names
             and marked.isdisjoint(self.number_of[part] for part in ast.walk(s.node) if isinstance(part, ast.stmt))
         )
+        self.compiled = compiled_functions(source)
         # by the recorder's numbers, as in all attributes below
         self.functions = {} if imported else {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
@@ -204,9 +208,7 @@ class _Instrumenter:
         if self.imported:
             body = [_Functions(self).visit(node) for node in body]
         cells = [] if self.imported else [cell.node for cell in self.source.cells]
-        probed = self._framed(MODULE_FRAME, cells or body[start:])
-        # `vars()` of a module returns its own dictionary, so only a list (`dir()`) can omit generated names.
-        framed = [_Names(frozenset({"dir"})).visit(node) for node in probed]
+        framed = self._framed(MODULE_FRAME, cells or body[start:])
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         suspending = frozenset(self.first + s.number for s in self.source.statements if suspends(s.node))
         return Instrumented(
@@ -260,7 +262,7 @@ class _Instrumenter:
         arguments: Sequence[Inspected] = (),
         returned: Inspected | None = None,
     ) -> list[ast.stmt]:
-        """body → open a frame; try: probed body; except: record the exception, raise; finally: close the frame.
+        """Return the body of a frame with probes.
 
         `returned`: a call that reaches the end of its body returned None, which is shown on the line of its `def`.
         """
@@ -272,20 +274,21 @@ class _Instrumenter:
         return at(body[0], self._in_frame(number, inner))
 
     def _in_frame(self, number: int, body: list[ast.stmt]) -> list[ast.stmt]:
+        """body → try: body; except: record the exception, raise; finally: close the frame, which a function opens."""
         handler = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
-        opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
-        closed: list[ast.stmt] = [probe("close")]
-        if number == MODULE_FRAME or number in self.cells:  # a built-in name, because the lecture may list its globals
-            opened.targets = [ast.Subscript(load(BUILTINS), ast.Constant(FRAME), ast.Store())]
+        tried = ast.Try(body or [ast.Pass()], [handler], [], [probe("close")])
+        if number != MODULE_FRAME and number not in self.cells:
+            return [tried]
+        # a built-in name, because the lecture may list its globals
+        name: list[ast.expr] = [ast.Subscript(load(BUILTINS), ast.Constant(FRAME), ast.Store())]
         if number in self.cells:
-            outer = ast.Attribute(load(FRAME), "parent", ast.Load())
-            closed.append(ast.Assign(copy.deepcopy(opened.targets), outer))
-        return [opened, ast.Try(body or [ast.Pass()], [handler], [], closed)]
+            tried.finalbody.append(ast.Assign(copy.deepcopy(name), ast.Attribute(load(FRAME), "parent", ast.Load())))
+        return [ast.Assign(name, _open(number)), tried]
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
-        """def: body → def: docstring; global …; if in a graph: body as written; else: framed body."""
+        """def: body → def: docstring; global …; open a frame; if there is none: body as written; else: framed body."""
         number = self.number_of[node]
-        if node in self.emitting:
+        if node in self.emitting or node in self.compiled:
             return node
         self.functions[self.recorded_number(node)] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
@@ -294,12 +297,17 @@ class _Instrumenter:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        probed = self._framed(self.recorded_number(node), body, self.notes[number].header, self.returned.get(node))
-        framed = [_Names().visit(child) for child in probed]
-        # Dynamo folds the first call to True and never reaches the second.
-        asked: list[ast.expr] = [ast.Call(load(name), [], []) for name in (IS_COMPILING, IN_GRAPH)]
-        choice = ast.If(ast.BoolOp(ast.Or(), asked), plain, framed)
-        return changed(node, body=[*node.body[:start], *declared, *at(body[0], [choice])])
+        framed = self._framed(self.recorded_number(node), body, self.notes[number].header, self.returned.get(node))
+        _hide_names(framed)
+        # Dynamo folds the first call to True and never reads the other names. The body as written runs outside the
+        # handler, so that `sys.exception()` is what it was, and without generated names in its `locals()`.
+        as_written = ast.BoolOp(ast.Or(), [ast.Call(load(IS_COMPILING), [], []), load(TIMED)])
+        opened = ast.IfExp(as_written, ast.Constant(None), _open(self.recorded_number(node)))
+        no_hooks = ast.ExceptHandler(load("NameError"), None, [assign(FRAME, ast.Constant(None))])
+        is_none = ast.Compare(load(FRAME), [ast.Is()], [ast.Constant(None)])
+        gone = ast.Delete([ast.Name(FRAME, ast.Del())])
+        choice = [ast.Try([assign(FRAME, opened)], [no_hooks], [], []), ast.If(is_none, [gone, *plain], framed)]
+        return changed(node, body=[*node.body[:start], *declared, *at(body[0], choice)])
 
     # ------------------------------------------------------------------ statements
 
@@ -321,7 +329,7 @@ class _Instrumenter:
                 return [ast.Pass()]
             _Skipping(self.skipped).visit(node)
         if isinstance(node, FUNCTIONS):
-            return [self.step("step", node), self.function(node)]
+            return [self.step("step", node), self.function(node), *self._remarks([node])]
         notes = self.notes[self.number_of[node]]
         self._spread(node, notes.after)
         if notes.covered and not isinstance(node, (ast.Return, *LEAVING)):
@@ -370,7 +378,14 @@ class _Instrumenter:
         return self._in_frame(self.recorded_number(node), self._block(node.body))
 
     def _other(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
-        return [_Functions(self).visit(node) if isinstance(node, ast.ClassDef) else node]
+        return [_Functions(self).visit(node), *self._remarks(node.body)] if isinstance(node, ast.ClassDef) else [node]
+
+    def _remarks(self, nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """@njit def f → the same; if recorded: warn that `f` has no steps."""
+        names = [node.name for node in nodes if isinstance(node, FUNCTIONS) and node in self.compiled]
+        texts = (f"NotTraced: numba may compile `{name}`, so it runs as written" for name in names)
+        recorded = ast.Attribute(load(FRAME), "recorded", ast.Load())
+        return [ast.If(recorded, [probe("emit", ast.Constant("warnings"), ast.Constant(text))], []) for text in texts]
 
     def _inspected_if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
         """if x: y  # @inspect y → enter; if x: y; resume; end; values."""
@@ -509,6 +524,10 @@ class _Instrumenter:
         return f"_@{next(self.names)}"
 
 
+def _open(number: int) -> ast.expr:
+    return ast.Call(load(OPEN), [ast.Constant(number)], [])
+
+
 class _Functions(ast.NodeTransformer):
     """Gives frames to the functions in a class; the class body itself is one step."""
 
@@ -521,48 +540,13 @@ class _Functions(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef
 
 
-class _Names(ast.NodeTransformer):
-    """locals() → shown(locals()); eval(x) → eval(x, *scope(eval)): hide the generated names.
-
-    Nested functions have been visited already.
-    """
-
-    def __init__(self, showing: frozenset[str] = frozenset({"locals", "vars", "dir", "eval", "exec"})) -> None:
-        self.showing = showing
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(func=ast.Name(id="locals" | "vars" | "dir" as name), args=[], keywords=[]):
-                if name in self.showing:
-                    return ast.copy_location(ast.Call(load(SHOWN), [node], []), node)
-            case ast.Call(func=ast.Name(id="eval" | "exec" as name), args=[code], keywords=[]) if name in self.showing:
-                if not isinstance(code, ast.Starred):
-                    scope = ast.Starred(ast.Call(load(SCOPE), [load(name)], []), ast.Load())
-                    return changed(node, args=[code, ast.copy_location(scope, node)])
-        return node
-
-    def _header(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
-        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        node.args = self.visit(node.args)
-        return node
-
-    visit_FunctionDef = visit_AsyncFunctionDef = _header
-
-
-class _Covered(_Functions):
-    """Gives no steps to statements under @stepover; their asserts are still claims."""
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
-        return node
-
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
-        return ast.copy_location(ast.Pass(), node)  # now declared at the top of the function
-
-    visit_Nonlocal = visit_Global
-
-    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        return at(node, self.instrumenter.claim(node))
+def _hide_names(body: Sequence[ast.stmt]) -> None:
+    """locals() → shown(locals()), also for `vars` and `dir`, as in `self.__dict__.update(locals())`."""
+    for part in [part for child in body for part in own_nodes(child)]:
+        match part:
+            case ast.Call(func=ast.Name(id="locals" | "vars" | "dir"), args=[], keywords=[]):
+                part.args = [ast.copy_location(ast.Call(part.func, [], []), part)]
+                part.func = load(SHOWN)
 
 
 class _Continues(ast.NodeTransformer):
@@ -594,10 +578,27 @@ class _Undeclared(ast.NodeTransformer):
 
     visit_Nonlocal = visit_Global
 
-    def _other_scope(self, node: ast.stmt) -> ast.stmt:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
+        return self.visit_FunctionDef(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+
+class _Covered(_Undeclared):
+    """Gives no steps to statements under @stepover; their asserts are still claims."""
+
+    def __init__(self, instrumenter: _Instrumenter) -> None:
+        self.instrumenter = instrumenter
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+        return self.instrumenter.function(node)
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        return at(node, self.instrumenter.claim(node))
 
 
 class _Skipping(ast.NodeTransformer):

@@ -13,15 +13,15 @@ process.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
-from os import fstat, ftruncate, write
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trace_tools.trace.model import Frame, Omitted, Raised, Step
-from trace_tools.tracing.isolation.output_capture import OwnFile
+from trace_tools.tracing.isolation.output_capture import out_of_the_way
 from trace_tools.util.structs import Struct
 
 
@@ -109,7 +109,7 @@ class Journal:
         self.bytes = 0
         self._waiting = b""
         self._writes = True
-        self._file = OwnFile(self.path)
+        self._file = out_of_the_way(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
 
     def write(self, lines: list[Any]) -> None:
         """Append lines. Part of a line on a full disk is removed again, because it would damage the next one."""
@@ -117,21 +117,21 @@ class Journal:
             return
         content, written = self._waiting + encoded(lines), 0
         try:
-            descriptor = self._file.descriptor()
-            size = fstat(descriptor).st_size
+            size = os.fstat(self._file).st_size
             while written < len(content):
-                written += write(descriptor, content[written:])
+                written += os.write(self._file, content[written:])
         except OSError as error:
             self.trouble = f"{self.path.name}: {error.strerror}"
             written, torn = content.rfind(b"\n", 0, written) + 1, written
             if written < torn:
-                ftruncate(descriptor, size + written)
+                os.ftruncate(self._file, size + written)
         self.bytes += written
         self._waiting = content[written:]
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if self._writes:
+            os.close(self._file)
         self._writes = False
 
     def forget(self) -> None:

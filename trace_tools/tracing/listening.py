@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
-import contextlib
+import inspect
 import os
 import re
 import threading
+import timeit
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from sys import _getframe
+from types import FrameType
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,22 +23,24 @@ from trace_tools.edtrace.words import Piece, join_pieces
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Image, Narrative, Video
 from trace_tools.trace.structure import to_plain
+from trace_tools.tracing.instrument import is_generated
 from trace_tools.tracing.isolation.output_capture import printing
 from trace_tools.tracing.recorder.output import ROOMS, TEXT, thinned
 from trace_tools.tracing.recorder.recorder import Recorder
+from trace_tools.util.interpreter import replaced
 
 MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
 MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 _ENDS = 32 * ROOMS["stdout"]  # characters at each end of a long print that are searched for secrets
 
 
-@contextlib.contextmanager
+@contextmanager
 def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | None = None) -> Iterator[None]:
     """Record narrative calls, printed text, warnings, and the frame that started each thread.
 
     `real` is the lecture's folder if the lecture runs in a copy of it.
     """
-    start = threading.Thread.start
+    start, timeit_before, arguments_of = threading.Thread.start, timeit.Timer.timeit, inspect.getargvalues
 
     def recorded_start(self: threading.Thread) -> None:
         recorder.starts(self, _getframe(1))
@@ -69,15 +74,22 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
             text = first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
         recorder.printed(text)
 
-    show_before = warnings.showwarning
-    warnings.showwarning = record_warning
-    threading.Thread.start = recorded_start  # type: ignore[method-assign]
-    try:
-        with printing(record_text), vocabulary.listening(record_narrative, recorder.clock.excluded):
-            yield
-    finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
-        warnings.showwarning = show_before
+    def timeit_as_written(self: timeit.Timer, number: int = 1_000_000) -> float:
+        with recorder.as_written():
+            return timeit_before(self, number)
+
+    def own_arguments(frame: FrameType) -> inspect.ArgInfo:
+        info = arguments_of(frame)
+        return info._replace(locals={name: info.locals[name] for name in info.locals if not is_generated(name)})
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(warnings, "showwarning", record_warning))
+        stack.enter_context(replaced(threading.Thread, "start", recorded_start))
+        stack.enter_context(replaced(timeit.Timer, "timeit", timeit_as_written))  # torch.utils.benchmark calls it
+        stack.enter_context(replaced(inspect, "getargvalues", own_arguments))  # Lightning's save_hyperparameters does
+        stack.enter_context(printing(record_text))
+        stack.enter_context(vocabulary.listening(record_narrative, recorder.clock.excluded))
+        yield
 
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:

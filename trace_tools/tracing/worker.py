@@ -43,7 +43,7 @@ from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WAR
 from trace_tools.tracing import failures, included, survey
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, processes_of_session, wait_for_others
+from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, still_running, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile, out_of_the_way
 from trace_tools.tracing.isolation.private_folder import make, remove, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
@@ -118,7 +118,7 @@ class _Pass:
         with contextlib.suppress(FileNotFoundError):  # no GPU was looked for
             os.environ[host.IDENTITY] = (folder / host.IDENTITY_FILE).read_text(encoding="utf-8")
         os.environ.update(devices.environment(job.options.device or job.device))
-        self.is_compiling: Callable[[], bool] = bool
+        self.is_compiling: Callable[[], bool] = lambda: False  # not `bool`: dill sends built-in types by their names
         self.records_graph: Callable[[], bool] = bool
         if job.torch:
             load_torch()  # before the lecture, so that seeds and settings are equal in each run
@@ -176,9 +176,10 @@ class _Pass:
             return os.EX_IOERR if self.journal.trouble else 0 if ending == COMPLETE else 1
 
         # Without a limit, a process that exit functions wait for could block this one.
-        with limited(lambda running: os._exit(end(running))):
+        with limited(lambda: os._exit(end(still_running()))):
+            threading._shutdown()  # type: ignore[attr-defined]  # ends pools, or exit functions wait for their workers
             self.context.run(atexit._run_exitfuncs)
-        return end(processes_of_session())
+        return end([])
 
     def _run_all(self) -> Ending:
         """Run the lecture as often as the job requires, each time from the same state; return how it ended."""

@@ -34,6 +34,8 @@ _WORD_AT_END, _WORD_AT_START = re.compile(r"[\w.'-]+\Z"), re.compile(r"[\w.'-]")
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
 
+_CONTROLS = re.compile(r"(\r|\x08+|\x1b\[[0-9;?]*[A-Za-z])")  # of a terminal
+
 _DTYPES = {
     "float64": "f64",
     "float32": "f32",
@@ -57,6 +59,24 @@ _DTYPES = {
 def visible(text: str) -> str:
     """Write control characters, and those that reorder text, as escapes."""
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def on_terminal(text: str) -> str:
+    r"""Return what a terminal shows of printed text: progress bars (`\r`, `ESC[2K`) overwrite their own line."""
+    lines = []
+    for line in text.split("\n"):
+        shown, at = "", 0
+        for part in _CONTROLS.split(line):
+            if part == "\r":
+                at = 0
+            elif part[:1] == "\b":
+                at = max(0, at - len(part))
+            elif part[:1] == "\x1b":  # erases all, or to the end; colours and other codes change no text
+                shown = "" if part == "\x1b[2K" else shown[:at] if part[-1] == "K" else shown
+            else:
+                shown, at = shown[:at].ljust(at) + part + shown[at + len(part) :], at + len(part)
+        lines.append(shown)
+    return "\n".join(lines)
 
 
 def shorten(text: str, limit: int) -> str:

@@ -10,7 +10,6 @@ imports of a trace's process.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import signal
 import sys
@@ -45,10 +44,7 @@ def is_of_a_signal(error: BaseException) -> bool:
     return entry is not None or isinstance(error, KeyboardInterrupt)
 
 
-# --- a replaced attribute -------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
+@contextmanager
 def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
     """Replace an existing attribute by `new`."""
     old = getattr(owner, name)
@@ -57,9 +53,6 @@ def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, old)
-
-
-# --- a callback at a module's first import --------------------------------------------------------
 
 
 class OnceImported:

@@ -22,12 +22,11 @@ from trace_tools.describing.threads import start_apart, unsignalled
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.tracing.instrument import (
     BUILTINS,
-    IN_GRAPH,
     IS_COMPILING,
     OPEN,
-    SCOPE,
     SHOWN,
     SKIPPED,
+    TIMED,
     UNSET,
     Instrumented,
     is_generated,
@@ -95,20 +94,29 @@ class Recorder:
         self.namespace: dict[str, Any] | None = None  # namespace of the lecture's module in this run
         self.started_by: dict[int, tuple[Any, Call | Skipped]] = {}  # by id of a thread: it, and what started it
         self.due = 0.0  # when a probe should flush
+        self.timed: list[None] = []  # one entry for each loop that is being timed, in any thread
         self._writing = threading.Lock()
         self._over = False  # later lines, such as a dying generator's, belong to no run
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """dill sends built-in names with a function (`recurse=True`): elsewhere it runs as written."""
+        return _NoRecorder, ()
+
     # ------------------------------------------------------------------------------ calls
 
-    def open(self, number: int) -> Call | Skipped:
-        """Open the call of the function that calls this."""
+    def open(self, number: int) -> Call | Skipped | None:
+        """Open the call of the function that calls this; return None if its body should run as written."""
+        if self.records_graph():
+            if (owner := self.owner(_getframe(1))) is not None:
+                owner.in_graph()  # marks the open steps as not fully observed
+            return None
         now = perf_counter()
         python_frame = _getframe(1)
         key, caller, names = id(python_frame), python_frame.f_back, python_frame.f_globals
         if number in self.program.cells:
             caller = python_frame
         if self.namespace is not None and names is not self.namespace and not self._is_included(names):
-            return Skipped(self, key, None)  # from the previous run, such as a leftover thread
+            return None  # from the previous run, such as a leftover thread, or a copy that was sent by value
         parent = self.calls.get(id(caller))
         if parent is None or caller is None or parent.code is not caller.f_code:
             parent = self.owner(caller)
@@ -195,6 +203,15 @@ class Recorder:
         forget = functools.partial(self.started_by.pop, id(thread))
         self.started_by[id(thread)] = weakref.ref(thread, lambda _: forget(None)), starter
 
+    @contextmanager
+    def as_written(self) -> Iterator[None]:
+        """Run the lecture's functions as written in the `with` block, because they are timed."""
+        self.timed.append(None)
+        try:
+            yield
+        finally:
+            self.timed.pop()
+
     # ------------------------------------------------------------------------------ what happens during a step
 
     def emit(self, kind: str, content: Any, joined: Join | None = None) -> None:
@@ -275,13 +292,6 @@ class Recorder:
         if (owner := self.owner(_getframe(1))) is not None:
             owner.mark(field)
 
-    def in_graph(self) -> bool:
-        """Return whether torch is recording a graph; if so, mark the open steps as not fully observed."""
-        if not self.records_graph():
-            return False
-        owner = self.owner(_getframe(1))
-        return owner is None or owner.in_graph()
-
     def _report_device_failure(self, error: RuntimeError) -> str:
         """Warn at the open step that the device has failed; return the failure in words."""
         frame: FrameType | None = _getframe(1)
@@ -351,16 +361,25 @@ class Recorder:
                 self._over = True
 
 
-def hooks(recorder: Recorder, is_compiling: Callable[[], bool] = bool) -> dict[str, Any]:
+class _NoRecorder:
+    """What `Recorder.open` needs to return None."""
+
+    def records_graph(self) -> bool:
+        return True
+
+    def owner(self, python_frame: FrameType) -> None:
+        return None
+
+
+def hooks(recorder: Recorder, is_compiling: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """Return the functions that generated code calls, by name; the lecture's module finds them among the built-ins."""
     return {
         OPEN: recorder.open,
         IS_COMPILING: is_compiling,
-        IN_GRAPH: recorder.in_graph,
+        TIMED: recorder.timed,
         UNSET: UNSET_SIDE,
         SKIPPED: lambda *_, **__: None,
         SHOWN: shown,
-        SCOPE: scope,
         BUILTINS: vars(builtins),
     }
 
@@ -376,13 +395,3 @@ def shown(names: Any) -> Any:
         for name in [name for name in names if is_generated(name)]:
             del names[name]
     return names
-
-
-def scope(function: Any) -> tuple[Any, ...]:
-    """Return the namespaces that `eval(x)` and `exec(x)` take from their caller; () for other functions of that
-    name.
-    """
-    if function is not eval and function is not exec:
-        return ()
-    caller = _getframe(1)
-    return caller.f_globals, shown(dict(caller.f_locals) if sys.version_info >= (3, 13) else caller.f_locals)

@@ -1,0 +1,115 @@
+"""Functions and classes that other processes get by value, and copies in this process."""
+# needs cloudpickle, dill, joblib
+import asyncio, functools, marshal, pickle, subprocess, sys
+
+import cloudpickle, dill
+from joblib import Parallel, delayed
+
+BASE = 3
+
+
+def main():
+    here()
+    there()
+    pools()
+
+
+def double(n):
+    twice = BASE * n
+    return twice
+
+
+class Model:
+    scale = 2
+
+    def __init__(self, n):
+        self.n = n
+        super().__init__()
+
+    def run(self, x):
+        y = self.n * x * self.scale
+        return double(y)
+
+    @property
+    def size(self):
+        z = self.n
+        return z
+
+    @classmethod
+    def make(cls, n):
+        made = cls(n)
+        return made
+
+
+def closure(k):
+    def inner(x):
+        nonlocal k
+        k += 1
+        return x + k
+    return inner
+
+
+def count(n):
+    for i in range(n):
+        yield i
+
+
+async def later(x):
+    y = x
+    return y
+
+
+def fib(n):
+    if n < 2: return n
+    return fib(n - 1) + fib(n - 2)
+
+
+def names(a, b=2):
+    with open("/dev/null"):
+        c = 3
+    return sorted(locals()), dir()
+
+
+def failing(x):
+    try:
+        assert x, f"bad {x}"
+    except AssertionError as error:
+        return str(error), error.__context__
+
+
+def used(double, Model, inner, count, later, fib, names, failing, part):
+    model = Model.make(2)
+    numbers = double(5), model.run(3), model.size, inner(1), inner(1), list(count(3)), fib(6), part()
+    return numbers, names(1), failing(0), asyncio.run(later(4))
+
+
+def things():
+    return double, Model, closure(5), count, later, fib, names, failing, functools.partial(double, 4)
+
+
+def here():
+    for library in (cloudpickle, dill):
+        print(used(*library.loads(library.dumps(things()))))
+
+
+LOADED = "import sys; from {0} import load; f, args = load(sys.stdin.buffer); print(f(*args))"
+MARSHALLED = "import sys, types, marshal; fib = types.FunctionType(marshal.load(sys.stdin.buffer), globals()); print(fib(7))"
+
+
+def there():
+    sent = {LOADED.format("pickle"): cloudpickle.dumps((used, things()))}
+    sent[LOADED.format("dill")] = dill.dumps((used, things()), recurse=True)
+    sent[MARSHALLED] = marshal.dumps(fib.__code__)
+    for code, content in sent.items():
+        done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True)
+        print(done.stdout.decode(), done.stderr.decode()[-300:])
+
+
+def pools():
+    """Workers of loky, which Python does not wait for"""
+    print(Parallel(n_jobs=2)(delayed(double)(n) for n in range(4)))
+    print(Parallel(n_jobs=2)(delayed(Model(n).run)(n) for n in range(4)))
+
+
+if __name__ == "__main__":
+    main()
