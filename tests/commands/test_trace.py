@@ -18,7 +18,8 @@ from trace_tools.trace.model import Step, Trace
 from trace_tools.trace.trace_file import load
 
 BAD = {
-    "no main": ("x = 1\n", [], "lecture.py:1: defines no function `main`"),
+    "no statements": ("# x = 1\n", [], "lecture.py: has no statements; expected a script"),
+    "cells": ("x = 1\n", ["--only", "x"], "--only x: the cells of a script share variables"),
     "syntax": ("def main():\n    x = = 1\n", [], ": invalid syntax"),
     "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "2 mistakes"),
     "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: "),

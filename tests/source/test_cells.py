@@ -59,7 +59,8 @@ y = 2; z = 3
     ("text", "expected"),
     [  # each section with the lines of its statements
         (NOTEBOOK, {"Attention": [12], "Scores": [25, 30, 35], "Rows": [40, 40]}),
-        ('"""Talk\n\nMore."""\nx = 1\n', {"Talk": [4]}),
+        ('"""Talk\n====\n\nMore."""\nx = 1\n', {"Talk": [5]}),
+        (f'"""Talk {"of words " * 11}."""\nx = 1\n', {"A file": [2]}),
         ("x = 1\n# a comment\ny = 2", {"A file": [1, 3]}),
         ("import a\n# %% One\nx = 1\n# %% One\ny = 1\n", {"A file": [1], "One": [3], "One 2": [5]}),
         ("# %%\nx = 1\n#%%\n\n# %%\ny = 1\n#  %%  \nz = 1\n", {"A file": [2], "Cell 2": [6], "Cell 3": [8]}),

@@ -99,7 +99,7 @@ def what_was_kept(trace: Trace, path: Path) -> list[str]:
     exception = trace.run.ending.detail  # if the run ended in another way, no exception has this name
     last = [s for s in tree.by_id.values() if s.raised and s.raised.type == exception and not tree.caught(s)]
     in_section = any(tree.section_of[step.frame] is not None for step in last)
-    if in_section and exception not in EXITS and not trace.run.keep_going:
+    if in_section and began < total and exception not in EXITS and not trace.run.keep_going:
         lines.append("--keep-going records an error and runs the sections after it")
     return [formats.one_line(line, 1000) for line in lines]
 

@@ -280,7 +280,7 @@ def headline(document: Document) -> Iterator[tuple[str, str]]:
     yield "claims", claims_text(document.held, document.failed)
     for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
-            yield name, f"{formats.spread(times)} for all of main()"
+            yield name, f"{formats.spread(times)} for the whole lecture"
     sections = formats.plural(len(document.sections), "section")
     yield "recorded", f"{formats.plural(document.steps, 'step')} in {sections}"
 

@@ -43,6 +43,7 @@ class Cell(ast.stmt):
         super().__init__(lineno=first, col_offset=0, end_lineno=first, end_col_offset=0)
         self.title = title
         self.comment = ""  # on its first line
+        self.summary = ""  # the rest of the script's docstring, for the first section
         self.is_heading = False  # whether it is the title of the whole script, too
         self.end = first  # last line
         self.name = ""  # of its frame, unlike that of any function of the script

@@ -151,12 +151,16 @@ def title_and_rest(doc: str) -> tuple[str, str]:
 
 def title_of(source: ParsedSource, lecture: str) -> str:
     """Return a lecture's title, from its docstring's first paragraph, its first heading, or else its file name."""
-    doc = re.sub(r"^[=*~-]{3,}$", "", ast.get_docstring(source.tree) or "", flags=re.MULTILINE)  # an underline
-    first = doc.strip().split("\n\n")[0].replace("\n", " ").strip()
-    for cell in source.cells[:1]:
-        first = first or (cell.node.title if isinstance(cell.node, Cell) and cell.node.is_heading else "")
-    is_title = 0 < len(first) <= TITLE
-    return re.sub(r"\.$", "", first) if is_title else formats.readable(Path(lecture).stem)
+    headings = [cell.node.title for cell in source.cells[:1] if isinstance(cell.node, Cell) and cell.node.is_heading]
+    return _title_and_more(source)[0] or next(iter(headings), formats.readable(Path(lecture).stem))
+
+
+def _title_and_more(source: ParsedSource) -> tuple[str, str]:
+    """Return the title in a file's docstring, "" if there is none, and the rest of the docstring."""
+    doc = re.sub(r"^[=*~-]{3,}$", "", ast.get_docstring(source.tree) or "", flags=re.MULTILINE).strip()  # an underline
+    first, _, rest = doc.partition("\n\n")
+    title = first.replace("\n", " ").strip()
+    return (re.sub(r"\.$", "", title), rest.strip()) if len(title) <= TITLE else ("", doc)
 
 
 def bare_call(node: ast.stmt) -> str | None:
@@ -187,7 +191,7 @@ def read_text(path: str | Path) -> str:
     Raises LectureError if the file is missing, unreadable or cannot be decoded.
     """
     if Path(path).suffix == ".ipynb":
-        raise LectureError(path, None, f"is a notebook; `jupyter nbconvert --to script {path}` makes a script of it")
+        raise LectureError(path, None, f"is a notebook; `jupytext --to py:percent {path}` makes a script of it")
     try:
         with tokenize.open(path) as file:
             return file.read()
@@ -230,6 +234,8 @@ def parse_source(text: str, path: str) -> ParsedSource:
     if main_of(source) != MODULE:
         return source
     division = divided(text, tree, title_of(source, path), functions)
+    for cell in division.cells[:1]:
+        cell.summary = _title_and_more(source)[1]
     cells = tuple(
         Statement(next(numbers), cell, MODULE, None, cell.lineno, cell.lineno, cell.lineno, cell.end)
         for cell in division.cells

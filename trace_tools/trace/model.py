@@ -509,7 +509,7 @@ class Process(Struct, frozen=True):
 
     name: str  # "pass 1"
     ended: str  # "complete", "ValueError at line 12", "killed by SIGKILL"
-    cold_ns: Natural | None = None  # all of main(), first run
+    cold_ns: Natural | None = None  # the whole lecture, first run
     warm_ns: Natural | None = None
     why_no_warm: str | None = None
     restored: list[str] | None = None  # state that the lecture left behind between cold and warm

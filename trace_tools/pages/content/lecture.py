@@ -44,7 +44,8 @@ class Lecture:
     def titled(self, definition: Statement | None, function: str) -> tuple[str, str]:
         """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
         node = definition.node if definition is not None else None
-        doc = node.title if isinstance(node, Cell) else ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
+        doc = f"{node.title}\n{node.summary}" if isinstance(node, Cell) else None
+        doc = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else doc
         return title_and_rest(doc) if doc else (formats.readable(function.rpartition(".")[2]), "")
 
     def source(self, step: Step) -> int:
