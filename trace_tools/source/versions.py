@@ -23,7 +23,7 @@ from trace_tools.source.cells import Cell
 from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import CutSource, cut_source
 from trace_tools.source.statements import Statement
-from trace_tools.source.vocabularies import words_called
+from trace_tools.source.vocabularies import narrative_calls
 from trace_tools.trace.model import Note, SourceFile, Step, Text
 
 ASIDES = frozenset({"question", "hint", "why", "title", "alt"})  # keywords of narrative calls
@@ -135,7 +135,7 @@ def _code(source: CutSource, words: Collection[int]) -> Iterator[object]:
 def _words_in(source: CutSource) -> dict[int, tuple[int, _Form]]:
     """Return the words that only readers see, by id of their node: the statement and their form."""
     words: dict[int, tuple[int, _Form]] = {}
-    for number, (word, _) in words_called(source.parsed).items():
+    for number, word in narrative_calls(source.parsed).items():
         words |= {id(one): (number, _form(one)) for one in _words(source.parsed.statements[number].node, word)}
     return words
 

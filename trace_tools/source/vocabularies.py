@@ -1,9 +1,8 @@
-r"""Define the vocabularies for lectures: their modules, their calls, and the kind of narrative of each call.
+r"""Find the calls of the vocabulary in a source: of ours, and of other tools' words.
 
-    BORROWED["edtrace"]["system_text"]                             "text": the kind of narrative that it makes
     narrative_calls(parse_source("from edtrace import text\ntext('a'), text('b')\n", "l.py"))      {1: "text"}
 
-The recorder and the page layout both use this table.
+The recorder and the page layout both use this.
 """
 
 from __future__ import annotations
@@ -20,29 +19,19 @@ from trace_tools.trace.model import SourceFile
 
 OURS = "trace_tools"
 
-_OURS = {word: "text" if word == "decide" else word for word in vocabulary.VOCABULARY}
-_EDTRACE = {
-    "text": "text",
-    "system_text": "text",
-    "note": "note",
-    "link": "link",
-    "image": "image",
-    "video": "video",
-    "plot": "table",  # of its data
-    "graph": "text",
-}
+_EDTRACE = frozenset({"text", "system_text", "note", "link", "image", "video", "plot", "graph"})
 # The modules of another tool: edtrace, and the module in the folder of CS336's lectures that it was made from.
-BORROWED: Mapping[str, Mapping[str, str]] = dict.fromkeys(("edtrace", "edtrace.execute_util", "execute_util"), _EDTRACE)
-_MODULES: Mapping[str, Mapping[str, str]] = {OURS: _OURS, f"{OURS}.lecture.vocabulary": _OURS, **BORROWED}
+BORROWED: Mapping[str, frozenset[str]] = dict.fromkeys(("edtrace", "edtrace.execute_util", "execute_util"), _EDTRACE)
+_OURS: Mapping[str, frozenset[str]] = dict.fromkeys((OURS, f"{OURS}.lecture.vocabulary"), vocabulary.VOCABULARY)
+
+_ALL = {**_OURS, **BORROWED}
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)  # functions and classes are code
-
-_Word = tuple[str, bool]  # the kind of narrative that a call makes, and whether the call is another tool's
 
 
 def borrows(parsed: ParsedSource) -> bool:
     """Return whether a source imports another tool's words."""
-    return any(theirs for _, theirs in _names(parsed).values())
+    return bool(_names(parsed, BORROWED))
 
 
 def uses_words(parsed: ParsedSource) -> bool:
@@ -52,21 +41,14 @@ def uses_words(parsed: ParsedSource) -> bool:
 
 
 def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
-    """Return the statements that only make narrative calls, with the kind of the first call."""
-    return {number: kind for number, (kind, _) in words_called(parsed).items()}
-
-
-def words_called(parsed: ParsedSource) -> dict[int, _Word]:
-    """Return the statements that only make narrative calls, with the first call's word.
+    """Return the statements that only make narrative calls, with the first word that each calls.
 
     Several calls on a line, `text(…), link(…)`, are one such statement. Only names imported from a vocabulary count;
     the lecture's own function named `text` is code.
     """
-    names = _names(parsed) | dict.fromkeys(emitting_functions(parsed), ("text", True))
-    called = (
-        (s.number, [names.get(ast.unparse(call.func)) for call in calls_on_a_line(s.node)]) for s in parsed.statements
-    )
-    return {number: words[0] for number, words in called if words and words[0] is not None and all(words)}
+    names = _names(parsed) | {name: name for name in emitting_functions(parsed)}
+    lines = [one for one in parsed.statements if _only_calls(one.node, names)]
+    return {one.number: names[ast.unparse(calls_on_a_line(one.node)[0].func)] for one in lines}
 
 
 def with_compounds(parsed: ParsedSource, narrative: Collection[int], inspected: Collection[int] = ()) -> set[int]:
@@ -92,7 +74,7 @@ def emitting_functions(parsed: ParsedSource) -> frozenset[str]:
 
     They are used like the words, so they get no probes: what they emit belongs to the line that calls them.
     """
-    return _passing_on(parsed, {name for name, (_, theirs) in _names(parsed).items() if theirs})
+    return _passing_on(parsed, {*_names(parsed, BORROWED)})
 
 
 def _passing_on(parsed: ParsedSource, names: set[str]) -> frozenset[str]:
@@ -112,12 +94,12 @@ def _only_calls(node: ast.stmt, names: Collection[str]) -> bool:
     return bool(calls) and all(ast.unparse(call.func) in names for call in calls)
 
 
-def _names(parsed: ParsedSource) -> dict[str, _Word]:
-    """Return the names by which a source calls words: "text", or "t.text" after `import trace_tools as t`."""
-    names: dict[str, _Word] = {}
+def _names(parsed: ParsedSource, vocabularies: Mapping[str, frozenset[str]] = _ALL) -> dict[str, str]:
+    """Return the names by which a source calls words, "text" or "t.text" after `import edtrace as t`, with the word."""
+    names: dict[str, str] = {}
 
-    def words_of(module: str, prefix: str = "") -> dict[str, _Word]:
-        return {f"{prefix}{word}": (kind, module in BORROWED) for word, kind in _MODULES.get(module, {}).items()}
+    def words_of(module: str, prefix: str = "") -> dict[str, str]:
+        return {f"{prefix}{word}": word for word in vocabularies.get(module, ())}
 
     for statement in parsed.statements:
         match statement.node:
