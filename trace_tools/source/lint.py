@@ -41,7 +41,7 @@ from trace_tools.source.statements import (
     sections,
     uncalled_main,
 )
-from trace_tools.source.vocabularies import narrative_calls, uses_words
+from trace_tools.source.vocabularies import OUR_WORDS, narrative_calls, uses_words, words_of
 from trace_tools.trace.model import MODULE
 
 OF_PYTHON = frozenset(  # names that a module need not bind
@@ -207,29 +207,18 @@ def _wrong_calls(source: ParsedSource, scopes: Iterable[symtable.SymbolTable]) -
     """Yield errors for imports from the tools that do not exist, and for calls that do not fit the signature."""
     functions = (one for scope in scopes if scope.get_type() != "class" for one in scope.get_symbols())
     rebound = {one.get_name() for one in functions if one.is_assigned() or one.is_parameter()}
-    words: dict[str, str] = {}  # the lecture's name for a call → the call
+    words = {name: word for name, word in words_of(source, OUR_WORDS).items() if name.split(".")[0] not in rebound}
+    known = ("*", *dir(trace_tools))
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom) and not node.level:
+        if isinstance(node, ast.ImportFrom) and node.module == OURS and not node.level:
             for alias in node.names:
-                words.pop(alias.asname or alias.name, None)
-                if node.module == OURS and alias.name in vocabulary.VOCABULARY:
-                    words[alias.asname or alias.name] = alias.name
-                known = ("*", *dir(trace_tools))
-                if node.module == OURS and alias.name not in known and find_spec(f"{OURS}.{alias.name}") is None:
+                if alias.name not in known and find_spec(f"{OURS}.{alias.name}") is None:
                     hint = _near(alias.name, known)
                     yield LectureError(source.path, node.lineno, f"{OURS} has no `{alias.name}`{hint}")
-    for node in ast.walk(source.tree):
-        word = None
-        match node:
-            case ast.Call(func=ast.Name(id=name)) if name not in rebound:
-                word = words.get(name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="trace_tools"), attr=name)):
-                word = name if name in vocabulary.VOCABULARY else None
-        if word is None or not isinstance(node, ast.Call):
-            continue
-        given = {keyword.arg or "": keyword.value for keyword in node.keywords}
-        if "" not in given and not any(isinstance(one, ast.Starred) for one in node.args):
-            try:
-                inspect.signature(getattr(vocabulary, word)).bind(*node.args, **given)
-            except TypeError as error:
-                yield LectureError(source.path, node.lineno, f"{word}: {error}")
+        elif isinstance(node, ast.Call) and (word := words.get(ast.unparse(node.func))) is not None:
+            given = {keyword.arg or "**": keyword.value for keyword in node.keywords}
+            if "**" not in given and not any(isinstance(one, ast.Starred) for one in node.args):
+                try:
+                    inspect.signature(getattr(vocabulary, word)).bind(*node.args, **given)
+                except TypeError as error:
+                    yield LectureError(source.path, node.lineno, f"{word}: {error}")

@@ -22,22 +22,22 @@ OURS = "trace_tools"
 _EDTRACE = frozenset({"text", "system_text", "note", "link", "image", "video", "plot", "graph"})
 # The modules of another tool: edtrace, and the module in the folder of CS336's lectures that it was made from.
 BORROWED: Mapping[str, frozenset[str]] = dict.fromkeys(("edtrace", "edtrace.execute_util", "execute_util"), _EDTRACE)
-_OURS: Mapping[str, frozenset[str]] = dict.fromkeys((OURS, f"{OURS}.lecture.vocabulary"), vocabulary.VOCABULARY)
+OUR_WORDS: Mapping[str, frozenset[str]] = dict.fromkeys((OURS, f"{OURS}.lecture.vocabulary"), vocabulary.VOCABULARY)
 
-_ALL = {**_OURS, **BORROWED}
+_WORDS = {**OUR_WORDS, **BORROWED}
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)  # functions and classes are code
 
 
 def borrows(parsed: ParsedSource) -> bool:
     """Return whether a source imports another tool's words."""
-    return bool(_names(parsed, BORROWED))
+    return bool(words_of(parsed, BORROWED))
 
 
 def uses_words(parsed: ParsedSource) -> bool:
     """Return whether a source imports from `trace_tools`, or the words of another tool."""
     imports = (one.node for one in parsed.statements if isinstance(one.node, ast.ImportFrom))
-    return any(node.module == OURS for node in imports) or bool(_names(parsed))
+    return any(node.module == OURS for node in imports) or bool(words_of(parsed))
 
 
 def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
@@ -46,7 +46,7 @@ def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
     Several calls on a line, `text(…), link(…)`, are one such statement. Only names imported from a vocabulary count;
     the lecture's own function named `text` is code.
     """
-    names = _names(parsed) | {name: name for name in emitting_functions(parsed)}
+    names = words_of(parsed) | {name: name for name in emitting_functions(parsed)}
     lines = [one for one in parsed.statements if _only_calls(one.node, names)]
     return {one.number: names[ast.unparse(calls_on_a_line(one.node)[0].func)] for one in lines}
 
@@ -74,7 +74,7 @@ def emitting_functions(parsed: ParsedSource) -> frozenset[str]:
 
     They are used like the words, so they get no probes: what they emit belongs to the line that calls them.
     """
-    return _passing_on(parsed, {*_names(parsed, BORROWED)})
+    return _passing_on(parsed, {*words_of(parsed, BORROWED)})
 
 
 def _passing_on(parsed: ParsedSource, names: set[str]) -> frozenset[str]:
@@ -94,23 +94,23 @@ def _only_calls(node: ast.stmt, names: Collection[str]) -> bool:
     return bool(calls) and all(ast.unparse(call.func) in names for call in calls)
 
 
-def _names(parsed: ParsedSource, vocabularies: Mapping[str, frozenset[str]] = _ALL) -> dict[str, str]:
+def words_of(parsed: ParsedSource, vocabularies: Mapping[str, frozenset[str]] = _WORDS) -> dict[str, str]:
     """Return the names by which a source calls words, "text" or "t.text" after `import edtrace as t`, with the word."""
     names: dict[str, str] = {}
 
-    def words_of(module: str, prefix: str = "") -> dict[str, str]:
+    def of_module(module: str, prefix: str = "") -> dict[str, str]:
         return {f"{prefix}{word}": word for word in vocabularies.get(module, ())}
 
     for statement in parsed.statements:
         match statement.node:
             case ast.Import(names=aliases):
                 for alias in aliases:
-                    names |= words_of(alias.name, f"{alias.asname or alias.name}.")
+                    names |= of_module(alias.name, f"{alias.asname or alias.name}.")
             case ast.ImportFrom(module=str(module), names=aliases, level=0):
-                words = words_of(module)
+                words = of_module(module)
                 for alias in aliases:
                     own = alias.asname or alias.name
-                    names |= words if alias.name == "*" else words_of(f"{module}.{alias.name}", f"{own}.")
+                    names |= words if alias.name == "*" else of_module(f"{module}.{alias.name}", f"{own}.")
                     names |= {own: words[alias.name]} if alias.name in words else {}
     return names
 
@@ -138,7 +138,7 @@ def narrating(sources: Iterable[SourceFile]) -> frozenset[tuple[int, int]]:
     keys: set[tuple[int, int]] = set()
     for number, parsed in enumerate(map(parsed_or_none, sources)):
         if parsed is not None:
-            names = {*_names(parsed)}
+            names = {*words_of(parsed)}
             names |= _passing_on(parsed, names)
             lines = {one.number for one in parsed.statements if _only_calls(one.node, names)}
             imports = [(one.number, one.node) for one in parsed.statements if isinstance(one.node, ast.ImportFrom)]
