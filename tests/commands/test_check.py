@@ -35,6 +35,7 @@ def test_other_files_are_skipped_and_correct_lectures_confirmed(
         "words.py": "from trace_tools import txt\n",
         "deep/talk.py": "def main():\n    part()\n\n\ndef part():\n    x = 1  # @inspect x\n",
         "deep/part.py": "x = 1  # @insepct x\n",
+        "helper/script.py": "x = 1  #@param {type:'integer'}\n",
         "venv/pyvenv.cfg": "",
         "venv/bad.py": "def main(:\n",
         ".hidden/bad.py": "def main(:\n",
@@ -46,10 +47,12 @@ def test_other_files_are_skipped_and_correct_lectures_confirmed(
         result = CliRunner().invoke(main, ["check", *paths])
         return result.exit_code, result.stdout.splitlines()
 
-    code, [line] = run_check("deep/talk.py", "helper.py")
-    assert code == 0 and "deep/talk.py" in line and "helper.py" in line
-    code, [line] = run_check("helper.py")
-    assert code == 0 and "helper.py" in line and "main" in line
+    assert run_check("deep/talk.py", "helper.py") == (0, ["No mistakes in 2 lectures."])
+    assert run_check("helper") == (
+        0,
+        ["No lecture found in helper; a lecture has a `main`, cells, directives, or imports from trace_tools."],
+    )
+    assert run_check("helper/script.py")[0] == 0  # a form of Colab, in a script
     code, lines = run_check(".")
     assert code == 1 and {line.partition(":")[0] for line in lines} == {"words.py", "deep/part.py"}
     assert next(line for line in lines if line.startswith("deep/part.py")).startswith("deep/part.py:1: ")

@@ -25,8 +25,8 @@ LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden one
 def check(lectures: tuple[Path, ...]) -> None:
     """Find mistakes in lectures without running them.
 
-    Each mistake is a line: file, line number, what is wrong. In a folder, all lectures are checked. Python files
-    that are not lectures are skipped: those without `main`, directives and imports from trace_tools.
+    Each mistake is a line: file, line number, what is wrong. In a folder, all lectures are checked: the Python files
+    with a `main`, cells, directives or imports from trace_tools.
 
     \b
     Examples:
@@ -39,12 +39,11 @@ def check(lectures: tuple[Path, ...]) -> None:
 
     lines: list[str] = []
     checked: list[Path] = []
-    skipped: list[Path] = []
     for path in dict.fromkeys(file for given in lectures for file in _files(given)):
         try:
             source = read_source(path)
-            (checked if is_lecture(source) else skipped).append(path)
-            if path in checked:
+            if path in lectures or is_lecture(source):
+                checked.append(path)
                 lines += map(str, mistakes(path, source))
                 wanted(path)
         except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
@@ -54,11 +53,10 @@ def check(lectures: tuple[Path, ...]) -> None:
     if lines:
         sys.exit(1)
     if not checked:
-        where = _listed(skipped, "file") if skipped else _listed(list(lectures), "folder")
-        click.echo(f"No lecture found in {where}; a lecture has `main`, directives, or imports from trace_tools.")
+        found = f"No lecture found in {_listed(list(lectures), 'folder')}"
+        click.echo(f"{found}; a lecture has a `main`, cells, directives, or imports from trace_tools.")
         return
-    note = f" Skipped {_listed(skipped, 'file')}: not a lecture." if skipped else ""
-    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.{note}")
+    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.")
 
 
 @contextmanager

@@ -106,7 +106,8 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     directives = []
     for comment in comments(source):
         try:
-            for name, pieces in _read(comment, borrowed=borrowed):
+            # scripts have other tools' words behind code, such as Colab's `#@param`
+            for name, pieces in _read(comment, borrowed=borrowed or bool(source.cells)):
                 statement, position = _owner(source, comment, name)
                 inspected = _inspected(comment, pieces) if name == "inspect" else ()
                 names = _cleared(comment, pieces) if name == "clear" else ()
