@@ -46,7 +46,7 @@ PRINT_OR_EXIT_ALLOWED = {
         "SystemExit",
         "sys.stderr.write",
     },  # its own process; ends as plain Python
-    "trace_tools.tracing.recorder.call": {"SystemExit"},  # raised by a lecture
+    "trace_tools.tracing.recorder.recorder": {"SystemExit"},  # raised by a lecture
 }
 
 PRINT_OR_EXIT = {"print", "pprint", "print_exc", "print_exception", "echo", "secho", "exit", "_exit", "abort", "quit"}

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.traces import big_trace
-from trace_tools.metering import measurement
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Step
@@ -105,11 +104,10 @@ def traced(source: str, folder: Path) -> Run:
     parsed = parse_source(source, "bench_traced.py")
     program = instrument(parsed, parse_directives(parsed))
     code = compile(program.tree, "bench_traced.py", "exec")
-    opaque = frozenset({measurement.measure.__code__})
 
     def run() -> float:
         journal = Journal(folder / "bench.journal")
-        recorder = Recorder(program, journal, Describer(), opaque=opaque)
+        recorder = Recorder(program, journal, Describer())
         module = types.ModuleType("bench_traced")
         vars(module).update(hooks(recorder, torch.compiler.is_dynamo_compiling))
         exec(code, vars(module))

@@ -34,9 +34,9 @@ from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.merge.reader import RunRecord, read_process
-from trace_tools.tracing.recorder import call, recorder
 from trace_tools.tracing.recorder import clock as recorder_clock
 from trace_tools.tracing.recorder import output as output_
+from trace_tools.tracing.recorder import recorder
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
 
 MODULE = "source_under_test"
@@ -139,7 +139,11 @@ class Probed:
         self.program = instrument(self.source, directives)
         self.journal = Journal(journal) if isinstance(journal, Path) else journal
         output_.ROOMS.update(ROOMS | settings.pop("bounds", {}))
+        bounds = {"frames": "most_calls", "steps": "most_lines"}
+        most = {name: settings.pop(given_as) for given_as, name in bounds.items() if given_as in settings}
         self.recorder = Recorder(self.program, self.journal, **(instruments or Instruments(Describer())), **settings)
+        for name, value in most.items():
+            setattr(self.recorder.limits, name, value)
         self.module = new_module(text, path)
         vars(self.module).update(given or {})
         compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_dynamo_compiling", bool)
@@ -227,7 +231,7 @@ class Clock:
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the probes read instead of the real one."""
         clock = cls()
-        for module in (recorder, call, recorder_clock, accelerators):
+        for module in (recorder, recorder_clock, accelerators):
             monkeypatch.setattr(module, "perf_counter", clock)
         return clock
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.tracing.probed import Clock, Instruments, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
 from trace_tools.describing.guarded_repr import Guard
-from trace_tools.tracing.recorder.call import Call
+from trace_tools.tracing.recorder.recorder import Call
 
 UNLIMITED = 10**9
 

@@ -388,27 +388,6 @@ def f(n):  # @inspect read.append(n)
     assert lecture.calls() == {("f(2)", "f"): 1}
 
 
-def measure(call: Any) -> Any:
-    return call()
-
-
-def test_calls_under_opaque_functions_are_not_recorded(trace: Trace) -> None:
-    lecture = trace("""
-def main():
-    measure(f)
-    measure(lambda: f())
-    f()
-def f():
-    print("printed", end="")
-    work(3)
-    g()
-def g(): pass
-""", given={"measure": measure}, opaque=frozenset({measure.__code__}))  # fmt: skip
-    assert lecture.calls() == {("f()", "f"): 1, ("g()", "g"): 1}
-    assert [lecture.steps(code)[0].ns for code in ("measure(f)", "measure(lambda", "f()")] == [3, 3, 3]
-    assert "".join(lecture.steps("measure(f)")[0].stdout) == "printed", "its output still belongs to the step"
-
-
 def test_generator_frames_belong_to_the_step_that_started_them(trace: Trace) -> None:
     lecture = trace("""
 def main():

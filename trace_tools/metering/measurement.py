@@ -93,8 +93,8 @@ class Count:
 class Witness(Protocol):
     """An observer of `measure` and `count`; until they return, the running code is repeated or counted."""
 
-    def counts(self) -> None:
-        """Note that `count` was called."""
+    def counted(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Note that `count` was called; return the function that it calls in place of `f`."""
 
     def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
         """Return the measurements of the functions, which `sample` makes."""
@@ -108,7 +108,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     """
     _refuse_uncallable("count", f)
     if witness is not None:
-        witness.counts()
+        f = witness.counted(f)
     if "torch" not in sys.modules:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED

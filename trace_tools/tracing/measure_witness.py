@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trace_tools.metering.measurement import NOTHING_COUNTED, Call, Measurement, called_once
 from trace_tools.tracing.recorder.recorder import Recorder
@@ -24,8 +24,9 @@ class MeasureWitness:
         self.recorder = recorder
         self.meter = meter
 
-    def counts(self) -> None:
+    def counted(self, f: Callable[..., Any]) -> Callable[..., Any]:
         self.recorder.mark("harness")
+        return self.recorder.as_written()(f)
 
     def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
         self.recorder.mark("harness")
@@ -40,7 +41,8 @@ class MeasureWitness:
     def _counted(self, f: Call, meter: Meter) -> Measurement:
         """Call `f` once, and record its counts."""
         before = meter.reading()
-        measurement = called_once(f)
+        with self.recorder.as_written():
+            measurement = called_once(f)
         counts = (meter.reading() - before).plain()
         figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
         plain = {name: counts[name] for name in figures if counts[name] is not None}

@@ -54,8 +54,7 @@ from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.ranks import meeting, rank
-from trace_tools.tracing.recorder.call import exit_status, exits_well
-from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
+from trace_tools.tracing.recorder.recorder import Recorder, exit_status, exits_well, hooks, shown
 from trace_tools.util import formats
 from trace_tools.util.interpreter import replaced
 
@@ -307,7 +306,6 @@ class _Pass:
             limit=self.job.options.limit,
             # the counted run is slow, so claims about time may fail in it
             failing_claims_raise=not (self.job.options.keep_going or counted),
-            opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             included=frozenset(module.name for module in self.job.modules),
         )
         return recorder, meter

@@ -53,12 +53,12 @@ class Ring:
 class Limits:
     """What one run has kept so far."""
 
-    def __init__(self, journal: Journal, limit: int = 100, calls: int = CALLS, lines: int = LINES) -> None:
+    def __init__(self, journal: Journal, limit: int) -> None:
         self.journal = journal
         self.first = max(1, limit // 2)
         self.last = max(1, limit - self.first)
-        self.most_calls = calls
-        self.most_lines = lines
+        self.most_calls = CALLS
+        self.most_lines = LINES
         self.most_bytes = journal.bytes + BYTES
         self.lines = 0
         self.calls: Counter[str] = Counter()  # kept, by function
