@@ -119,7 +119,8 @@ def test_unknown_and_misspelt_directives_in_edtrace_lectures() -> None:
     assert [d.line for d in parse_directives(borrowed)] == [d.line for d in parse_directives(borrowed, errors)] == [5]
     assert [error.line for error in errors] == [4]
     own_errors: list[LectureError] = []
-    parse_directives(parse_source(text.replace("edtrace", "trace_tools"), "lecture.py"), own_errors)
+    own_text = text.replace("edtrace", "trace_tools") + "def main(): text(x)\n"
+    parse_directives(parse_source(own_text, "lecture.py"), own_errors)
     assert [error.line for error in own_errors] == [3, 4]
 
 
