@@ -105,23 +105,20 @@ def compiled(source: ParsedSource) -> CodeType | None:
 def refuse_uncallable_main(source: ParsedSource) -> None:
     """Raise LectureError if the file does not call its `main`, and the tracer cannot either."""
     main = source.function(uncalled_main(source) or "")
-    if main is None or main.node.decorator_list:  # type: ignore[attr-defined]  # the decorator decides what runs
+    node = main.node if main is not None else None
+    if not isinstance(node, FUNCTIONS) or node.decorator_list:  # the decorator decides what runs
         return
-    needed = ", ".join(f"`{name}`" for name in _needed(main.node))  # type: ignore[arg-type]
     call = 'expected a call of it under `if __name__ == "__main__":`'
-    if needed:
-        raise LectureError(source.path, main.line, f"`main` needs {needed}, but nothing calls it; {call}")
-    if isinstance(main.node, ast.AsyncFunctionDef):
-        raise LectureError(source.path, main.line, f"`main` is `async`, but nothing runs it; {call}, `asyncio.run(…)`")
+    if _needs_arguments(node):
+        raise LectureError(source.path, node.lineno, f"`main` needs arguments, but nothing calls it; {call}")
+    if isinstance(node, ast.AsyncFunctionDef):
+        call += ", `asyncio.run(…)`"
+        raise LectureError(source.path, node.lineno, f"`main` is `async`, but nothing runs it; {call}")
 
 
-def _needed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Return the parameters without a default."""
+def _needs_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    needed = positional[: len(positional) - len(given.defaults)]
-    needed += [one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    return [one.arg for one in needed]
+    return len(given.posonlyargs) + len(given.args) > len(given.defaults) or None in given.kw_defaults
 
 
 def _wrong_names(source: ParsedSource, code: CodeType, directives: Iterable[Directive]) -> Iterator[LectureError]:
@@ -192,8 +189,8 @@ def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError
     named = {part.id for part in parts if isinstance(part, ast.Name)}
     named |= {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     telling = {source.statements[number].function for number in narrative_calls(source)} - {main, *named}
-    for node in source.tree.body:
-        if isinstance(node, FUNCTIONS) and node.name in telling and not node.decorator_list and not _needed(node):
+    for node in (one for one in source.tree.body if isinstance(one, FUNCTIONS) and one.name in telling):
+        if not node.decorator_list and not _needs_arguments(node):
             why = f"section `{node.name}` is never called; expected a call in `{main}`"
             yield LectureError(source.path, node.lineno, why)
 
