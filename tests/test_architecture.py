@@ -141,7 +141,7 @@ CEILINGS = {
     "machines": (1_870, 1_400),
     "metering": (1_600, 1_600),
     "trace": (2_190, 1_600),
-    "source": (1_560, 1_300),
+    "source": (1_550, 1_300),
     "describing": (1_300, 1_300),
     "lecture": (1_000, 1_000),
     "commands and the modules at the top": (1_460, 1_100),

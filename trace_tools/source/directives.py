@@ -174,35 +174,29 @@ def _owner(source: ParsedSource, comment: Comment, name: str) -> tuple[Statement
     """Return the statement and position of a directive; raise LectureError if there is none."""
     if not comment.keyword:
         raise comment.wrong(f"`@{name}` belongs to no statement; expected it at the end of a statement's line")
-    owner_and_position = _on_line(source.statements, comment)
-    if owner_and_position is None:
+    after = bisect_right(source.statements, comment.last, key=lambda one: one.line)
+    inside = source.statements[bisect_left(source.statements, comment.first, key=lambda one: one.line) : after]
+    if comment.keyword == "@":
+        inside = source.statements[after : after + 1]  # the decorated one
+    owner: Statement | None = None
+    position: Position = "after"
+    if not inside and comment.keyword in ("except", "case"):
+        owner, position = source.statements[after], "before"
+    elif inside and any(hasattr(inside[0].node, field) for field in ("body", "cases")):  # never behind `else:` or `;`
+        owner = inside[0] if comment.keyword != "try" or len(inside) > 1 else None
+        # `def`: its arguments, also on one line. `if x: y = 1` on one line is one step, and so is a class.
+        if isinstance(inside[0].node, FUNCTIONS) or not (len(inside) > 1 or isinstance(inside[0].node, ast.ClassDef)):
+            position = "header"
+    elif begun := [statement for statement in inside if statement.line <= comment.line]:
+        owner = begun[-1]
+    if owner is None:
         found = f"`@{name}` is on `{comment.keyword}:`, which is not a statement"
         raise comment.wrong(f"{found}; expected it on a statement")
-    owner, position = owner_and_position
-    in_class = owner.function not in (MODULE, *source.functions)
     is_method = position == "header" and isinstance(owner.node, FUNCTIONS)
-    if in_class and not is_method and name != "hide":
+    if owner.function not in (MODULE, *source.functions) and not is_method and name != "hide":
         found = f"`@{name}` is inside a class body, which is recorded as one step"
         raise comment.wrong(f"{found}; expected it on the `class` line or in a method")
     return owner, position
-
-
-def _on_line(statements: Sequence[Statement], comment: Comment) -> tuple[Statement, Position] | None:
-    end = bisect_right(statements, comment.last, key=lambda one: one.line)
-    inside = statements[bisect_left(statements, comment.first, key=lambda one: one.line) : end]
-    if comment.keyword == "@":
-        inside = statements[end : end + 1]  # the decorated one
-    if not inside and comment.keyword in ("except", "case"):
-        return statements[end], "before"
-    if inside and any(hasattr(inside[0].node, name) for name in ("body", "cases")):  # never behind `else:` or `;`
-        header = inside[0]
-        if isinstance(header.node, FUNCTIONS):
-            return header, "header"  # the arguments, also for a one-line `def`
-        if len(inside) > 1 or isinstance(header.node, ast.ClassDef):  # as in `if x: y = 1`
-            return header, "after"
-        return None if isinstance(header.node, (ast.Try, ast.TryStar)) else (header, "header")
-    begun = [statement for statement in inside if statement.line <= comment.line]
-    return (begun[-1], "after") if begun else None
 
 
 # --- the text of a directive ----------------------------------------------------------------------
