@@ -105,7 +105,6 @@ def together(programs: Sequence[Instrumented]) -> Instrumented:
         first = replace(
             first,
             functions=other.functions | first.functions,
-            suspending=first.suspending | other.suspending,
             covered=first.covered | other.covered,
             claims=first.claims | other.claims,
             catching=first.catching | other.catching,

@@ -87,7 +87,6 @@ class Instrumented:
 
     tree: ast.Module
     functions: dict[int, str]  # number of each `def` (MODULE_FRAME for the module) → qualified name
-    suspending: frozenset[int]  # statements that yield or await
     covered: frozenset[int]  # statements and functions under @stepover
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → source of its test, and of the sides of the test
     catching: frozenset[int]  # statements inside a `try` or `with` of the same function that catches AssertionError
@@ -96,10 +95,6 @@ class Instrumented:
     sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
     main: str = MODULE  # the function that calls the sections
     cells: frozenset[int] = frozenset()  # the sections of a script, whose frames are of the module's own code
-
-    def source_of(self, function: int) -> int:
-        """Return the index of a function's source."""
-        return self.sources.get(function, 0)
 
 
 def is_generated(name: object) -> bool:
@@ -136,13 +131,6 @@ class _Notes:
     before: list[Inspected] = field(default_factory=list)
     covered: bool = False
 
-    def add(self, directive: Directive, *, leaves: bool) -> None:
-        if directive.name == "inspect":
-            position = "before" if leaves else directive.position
-            getattr(self, position).extend(directive.inspected)
-        elif directive.name == "stepover":
-            self.covered = True
-
 
 class _Instrumenter:
     def __init__(
@@ -167,12 +155,13 @@ class _Instrumenter:
             self.survived |= {cell.node for cell in source.cells}
         self.number_of = {s.node: s.number for s in source.numbered}
         self.notes = {s.number: _Notes() for s in source.numbered}
-        self.inspected = frozenset(
-            first + directive.statement for directive in directives if directive.name == "inspect"
-        )
+        self.inspected = {directive.statement for directive in directives if directive.name == "inspect"}
         for directive in directives:
-            node = source.statements[directive.statement].node
-            self.notes[directive.statement].add(directive, leaves=isinstance(node, LEAVING))
+            node, notes = source.statements[directive.statement].node, self.notes[directive.statement]
+            if directive.name == "inspect":
+                position = "before" if isinstance(node, LEAVING) else directive.position
+                getattr(notes, position).extend(directive.inspected)
+            notes.covered |= directive.name == "stepover"
         self.returned: dict[ast.stmt, Inspected] = {}  # functions with `@inspect return` on the `def` line
         for statement in source.statements:
             if isinstance(statement.node, FUNCTIONS):
@@ -210,20 +199,13 @@ class _Instrumenter:
         cells = [] if self.imported else [cell.node for cell in self.source.cells]
         framed = self._framed(MODULE_FRAME, cells or body[start:])
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
-        suspending = frozenset(self.first + s.number for s in self.source.statements if suspends(s.node))
         return Instrumented(
             tree=fill_positions(tree),
             functions=self.functions,
             places={
-                self.first + s.number: (
-                    s.number,
-                    s.line,
-                    self.first + s.number in self.inspected,
-                    self.first + s.number in suspending,
-                )
+                self.first + s.number: (s.number, s.line, s.number in self.inspected, suspends(s.node))
                 for s in self.source.numbered
             },
-            suspending=suspending,
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
@@ -400,15 +382,11 @@ class _Instrumenter:
 
     def _for(self, node: ast.For | ast.AsyncFor, notes: _Notes) -> list[ast.stmt]:
         """for: body → for: values; body; probe (also before `continue`), so that each evaluation is a step."""
-        body = [*ended(notes.header), *self._loop_body(node, notes)]
-        return [changed(node, body=body, orelse=self._block(node.orelse))]
+        again = self.step("begin" if notes.header else "step", node)
+        block = [new for child in self._block(node.body) for new in listed(_Continues(again).visit(child))]
+        return [changed(node, body=[*ended(notes.header), *block, again], orelse=self._block(node.orelse))]
 
     _asyncfor = _for
-
-    def _loop_body(self, node: ast.For | ast.AsyncFor, notes: _Notes) -> list[ast.stmt]:
-        again = self.step("begin" if notes.header else "step", node)
-        block = [_Continues(again).visit(child) for child in self._block(node.body)]
-        return [*(new for item in block for new in (item if isinstance(item, list) else [item])), again]
 
     def _while(self, node: ast.While, notes: _Notes) -> list[ast.stmt]:
         """while test: body → while probe or test: values; body; else: values (a probe returns None)."""

@@ -833,7 +833,7 @@ class Recorder:
 
     def _recorded(self, key: int, number: int, parent: Call | None) -> Call | None:
         """Return a recorded call, or None if the limits leave it out. Sections and their callers are never left out."""
-        function, source = self.program.functions[number], self.program.source_of(number)
+        function, source = self.program.functions[number], self.program.sources.get(number, 0)
         is_section = parent is None or parent.is_main or (function == self.program.main and not source)
         into = self.pending if parent is None else parent.lines(announce=False)
         if not self.limits.admits(function, into, is_section=is_section):
