@@ -60,6 +60,7 @@ def test_a_package_may_require_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         "transformers": ["numpy", 'torch>=2.2; extra == "torch"'],
         "matplotlib": ["numpy"],
         "others": ["torchvision", "torch-geometric"],
+        "edtrace": ["torch", "numpy"],  # for its own tracer
     }
     monkeypatch.setattr(imports.metadata, "requires", required.get)
     monkeypatch.setattr(imports, "is_installed", lambda name: True)

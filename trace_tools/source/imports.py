@@ -79,7 +79,7 @@ def needs_torch(used: frozenset[str]) -> bool:
     An extra counts as well: transformers requires torch only as one, and imports it with its first model.
     """
     required: list[str] = []
-    for name in used:
+    for name in used - {"edtrace"}:  # it requires torch for its own tracer, and its words run without
         with suppress(metadata.PackageNotFoundError):
             required += metadata.requires(name) or ()
     needed = "torch" in used or any(re.match(r"torch(?![\w.-])", requirement) for requirement in required)
