@@ -27,6 +27,7 @@ def interrupted(*_):
     sys.exit(7) if what == "end" else say("goes on")
 
 what = sys.argv[1]
+print("printed when Python starts, for example by sitecustomize.py", flush=True)
 if what == "look":
     say(os.getsid(0) == os.getpid(), os.getppid(), hash("a word"), os.read(0, 9).decode(), sys.argv[2:])
     print("an error", file=sys.stderr)

@@ -90,8 +90,8 @@ class Process(subprocess.Popen[bytes]):
             try:
                 ended = self.poll()
                 for message in self._messages():  # read after `poll`, so that nothing is missed
-                    if isinstance(message, int):
-                        return message
+                    if isinstance(message, dict):
+                        return int(message["status"])
                     show(*message)
                 if ended is not None:
                     return ended
@@ -116,7 +116,7 @@ class Process(subprocess.Popen[bytes]):
                 *lines, self._received = (self._received + content).split(b"\n")
             else:
                 self.output = (self.output + content)[-OUTPUT_BYTES:]
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines if line[:1] in (b"[", b"{")]  # Python's start may print others
 
 
 def started_early(lecture: Path, options: TraceOptions) -> Process | None:

@@ -79,7 +79,8 @@ def main(*arguments: str) -> int:
             case ["survey", *of_survey]:
                 if (child := os.fork()) == 0:  # else what it allocates on a GPU would be among the lecture's memory
                     os._exit(survey.main(*of_survey))
-                os.write(progress, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                os.write(progress, json.dumps({"status": status}).encode() + b"\n")
             case ["run", *of_run]:
                 arguments = tuple(of_run)
                 nothing = os.open(os.devnull, os.O_RDONLY)
