@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
 
@@ -62,12 +63,15 @@ def test_text_that_is_no_unicode_is_kept(tmp_path: Path) -> None:
     assert list(read_journal(written(tmp_path / "a.journal", [*lines, step(3)]))) == [*lines, step(3)]
 
 
-def test_damaged_and_unfinished_lines_are_left_out(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.journal", [RunStart("cold"), step(1), step(2), step(3)])
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + lines[1][:-9] + b"\n" + b"\xff\n" + b'{"what": 1}\n' + b"\n" + lines[2] + lines[3][:-1])
-    unreadable: list[int] = []
-    assert list(read_journal(path, unreadable)) == [RunStart("cold"), step(2)] and unreadable == [2, 3, 4, 5]
+def test_an_unfinished_line_is_left_out_and_a_damaged_line_is_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.journal", [RunStart("cold"), step(1), step(2)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert list(read_journal(path)) == [RunStart("cold"), step(1)]
+    for damaged in (b"\xff\n", b'{"what": 1}\n', b"\n", whole[:-9] + b"\n"):
+        path.write_bytes(whole + damaged)
+        with pytest.raises(TraceFileError, match=r"a\.journal: line \d: is damaged"):
+            list(read_journal(path))
     assert list(read_journal(tmp_path / "absent")) == []
 
 
@@ -102,8 +106,7 @@ def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.
     assert journal.path.read_bytes() == b'{"failed":1}\n{"failed":2}\n{"failed":3}\n' and journal.trouble
     room[0] = 1000
     journal.write([Failed(5)])
-    unreadable: list[int] = []
-    assert list(read_journal(journal.path, unreadable)) == [Failed(n) for n in (1, 2, 3, 4, 5)] and not unreadable
+    assert list(read_journal(journal.path)) == [Failed(n) for n in (1, 2, 3, 4, 5)]
 
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:

@@ -70,53 +70,12 @@ def test_empty_status_file_is_reported_as_full_disk(tmp_path: Path) -> None:
     assert says(traced.trace.run.ended, "full disk", "(pass 1)")
 
 
-DAMAGED_LINES = (
-    b"\xff\x00\xfe\n",
-    b"\n",
-    b"[]\n",
-    b"{}\n",
-    b"null\n",
-    b'["?",1,2]\n',
-    b'["S",1,2]\n',
-    b'["S","1",0,0,1,1]\n',
-    b'["S",900001,0,4000,1,1]\n',
-    b'["F",900,4000,0,null]\n',
-    b'["F",900,0,0,null]\n',
-    b'["O",1,"statement",4]\n',
-    b'["O",1,"nothing",4]\n',
-    b'["O"' + b',["O"' * 100_000 + b"\n",
-    b'["end","complete",5,[[1]]]\n',
-    b'["process","runs","complete"]\n',
-    b'["run"]\n',
-)
-
-
-def test_unreadable_records_are_skipped_and_counted(tmp_path: Path) -> None:
-    """The disk damaged some lines in the middle: the rest is used, and the trace is reported as incomplete."""
-    folder = dead_run(tmp_path)
-    copy = shutil.copytree(folder, tmp_path / "whole/.run-a")
-    journal = folder / "pass-1.journal"
-    undamaged_lines = journal.read_bytes().splitlines(keepends=True)
-    middle = len(undamaged_lines) // 2
-    journal.write_bytes(b"".join([*undamaged_lines[:middle], *DAMAGED_LINES, *undamaged_lines[middle:]]))
-    [traced], kept = recover(tmp_path)
-    [undamaged], _ = recover(copy.parent)
-    message = f"{len(DAMAGED_LINES)} records of pass 1 that could not be read"
-    assert not kept and traced.trace.run.dropped == [message] and traced.trace.run.ended == message
-    assert load(traced.path).trace == traced.trace
-    assert traced.trace.steps == undamaged.trace.steps  # all other records are kept, and none is invented
-    assert traced.path.parent.name == "partial"  # an incomplete trace replaces no complete trace
-
-
-@pytest.mark.parametrize("first", [b'{"run":', b'{"end":'])
-def test_runs_with_damaged_start_or_end(tmp_path: Path, first: bytes) -> None:
+def test_a_damaged_journal_is_kept(tmp_path: Path) -> None:
     journal = dead_run(tmp_path) / "pass-1.journal"
-    journal.write_bytes(journal.read_bytes().replace(first, b"[" + first))
-    recovered, kept = recover(tmp_path)
-    if first.startswith(b'{"run"'):  # it is unknown to which run the records belong
-        assert not recovered and [run.folder for run in kept] == [tmp_path / ".unmerged-a"]
-    else:
-        assert lines(recovered[0].trace) and recovered[0].trace.run.dropped
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:9], b"\xff\x00\n", *lines[9:]]))
+    recovered, [kept] = recover(tmp_path)
+    assert not recovered and kept.folder == tmp_path / ".unmerged-a" and "pass-1.journal: line 10" in str(kept)
 
 
 def test_unfinished_last_line_is_not_reported(tmp_path: Path) -> None:
@@ -148,7 +107,7 @@ def test_any_damage_leaves_a_valid_trace_or_journals(tmp_path: Path) -> None:
             assert contents.get("pass-1.journal", b"").count(b"\n") <= 2 or "job.json" not in contents
         assert names(out) <= {"cpu", ".unmerged-a"}, names(out)
         shutil.rmtree(out)
-    assert 0 < lost < 45
+    assert 0 < lost < 60
 
 
 def damage(path: Path, rng: random.Random) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Frame, Omitted, Raised, Step
 from trace_tools.tracing.isolation.output_capture import out_of_the_way
 from trace_tools.util.structs import Struct
@@ -144,8 +145,8 @@ def journals(folder: Path) -> list[Path]:
     return [*folder.glob("*.journal")]
 
 
-def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Line]:
-    """Yield the lines of a journal; add the numbers of damaged lines to `unreadable`.
+def read_journal(path: Path) -> Iterator[Line]:
+    """Yield the lines of a journal; none if there is no such file. Raises TraceFileError for a damaged line.
 
     A last line without a newline is skipped: the process was killed during a write.
     """
@@ -156,9 +157,6 @@ def read_journal(path: Path, unreadable: list[int] | None = None) -> Iterator[Li
             if not line.endswith(b"\n"):
                 return
             try:
-                record = decoded(line)
-            except NO_RECORD:
-                if unreadable is not None:
-                    unreadable.append(number)
-                continue
-            yield record
+                yield decoded(line)
+            except NO_RECORD as error:
+                raise TraceFileError(path.name, f"line {number}", "is damaged") from error

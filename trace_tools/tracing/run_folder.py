@@ -173,11 +173,11 @@ def remove(folder: Path) -> None:
 
 def has_records(folder: Path) -> bool:
     """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
-    for path in journals(folder) if (folder / JOB).exists() else ():
-        unreadable: list[int] = []
-        if any(isinstance(line, Step) for line in read_journal(path, unreadable)) or unreadable:
-            return True
-    return False
+    paths = journals(folder) if (folder / JOB).exists() else ()
+    try:
+        return any(isinstance(line, Step) for path in paths for line in read_journal(path))
+    except TraceFileError:
+        return True
 
 
 # --- merging one --------------------------------------------------------------------------------------------------

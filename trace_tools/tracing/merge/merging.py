@@ -134,14 +134,7 @@ def merge(folder: Path) -> Trace:
     endings = {process.id: process.ending for process in processes}
     required = [ProcessId(PASS, n) for n in range(1, run.passes + 1)]
     failed = [f"{endings[process]} ({process})" for process in required if endings.get(process, COMPLETE) != COMPLETE]
-    damaged = [
-        f"{one.unreadable:,} record{'s' * (one.unreadable > 1)} of {one.id} that could not be read"
-        for one in records
-        if one.unreadable
-    ]
-    dropped += damaged
-    failed += damaged  # so that a damaged trace never replaces an intact one
-    complete = not damaged and all(endings.get(process) == COMPLETE for process in required)
+    complete = all(endings.get(process) == COMPLETE for process in required)
     stopped = f"stopped after {len(endings)} of {run.passes} processes"
     return Trace(
         title=title_of(source, run.lecture),

@@ -64,7 +64,6 @@ class ProcessRecord:
     peak_device_bytes: int | None = None
     floor_ns: int | None = None
     other_cores: float | None = None
-    unreadable: int = 0  # number of damaged lines
 
 
 def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
@@ -76,11 +75,10 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
 
 
 def read_process(path: Path, sources: list[ParsedSource]) -> ProcessRecord:
-    """Read the journal of the process that its file is named after. A damaged line is left out and counted."""
+    """Read the journal of the process that its file is named after."""
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
-    unreadable: list[int] = []
     run, errors = RunRecord(RunId(process.id, "")), list[Error]()
-    for line in read_journal(path, unreadable):
+    for line in read_journal(path):
         match line:
             case RunStart(name):
                 run = RunRecord(RunId(process.id, name))
@@ -95,7 +93,6 @@ def read_process(path: Path, sources: list[ParsedSource]) -> ProcessRecord:
             case _:
                 _add(line, run)
     _assign(errors, run, sources)
-    process.unreadable = len(unreadable)
     return process
 
 
