@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trace_tools.describing.elements import BINS, corner_shape, sample, statistics
+from trace_tools.describing.elements import corner_shape, sample, statistics
 from trace_tools.describing.safe_repr import class_name, is_a, without_addresses
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.walk import Describe, Plain, Walk
@@ -59,7 +59,7 @@ def array(walk: Walk, obj: Array) -> Plain:
                 if views:
                     pieces = [np.abs(view.astype(np.complex128)) if a.dtype.kind == "c" else view for view in views]
                     numbers = np.concatenate([piece.ravel() for piece in pieces], dtype=np.float64)
-                    tensor["statistics"] = statistics(numbers, repeats, _histogram, whole=a.dtype.kind in "biu")
+                    tensor["statistics"] = statistics(numbers, repeats, np, whole=a.dtype.kind in "biu")
                     notes += ["statistics of the magnitudes"] if a.dtype.kind == "c" else []
                 notes += [note] if note else []
     return value | {"note": "; ".join(notes)} if notes else value
@@ -116,11 +116,6 @@ def _elements(walk: Walk, a: Array) -> list[Any]:
     if a.dtype.kind == "f":
         return a.astype(np.float64).ravel().tolist()
     return a.ravel().tolist() if a.dtype.kind in "biu" else [walk.text(str(element)) for element in a.flat]
-
-
-def _histogram(numbers: Array, low: float, high: float) -> list[Any]:
-    counts: list[Any] = np.histogram(numbers, BINS, (low, high))[0].tolist()
-    return counts
 
 
 def frame(walk: Walk, obj: Any) -> Plain:

@@ -3,13 +3,13 @@
 x = torch.randn(4096, 4096)
 corner_shape(x.shape)             # [4, 8]
 views, repeats, note = sample(walk, x, x.stride())
-statistics(numbers, repeats, …)   # {"min": -5.4, "max": 5.3, "mean": 0.1, "std": 1.0, "zero": 3, …}
+statistics(numbers, repeats, torch, whole=False)  # {"min": -5.4, "max": 5.3, "mean": 0.1, "std": 1.0, "zero": 3, …}
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trace_tools.describing.walk import Walk
@@ -59,10 +59,9 @@ def _pieces(x: Any, size: int) -> Iterator[Any]:
         yield from _pieces(x[(slice(None),) * dim + (slice(start, start + step),)], size)
 
 
-def statistics(
-    numbers: Any, repeats: int, histogram: Callable[[Any, float, float], list[Any]], *, whole: bool
-) -> dict[str, Any]:
-    """Return the fields of a `Statistics` that differ from their defaults, of float64 numbers in one dimension.
+def statistics(numbers: Any, repeats: int, library: Any, *, whole: bool) -> dict[str, Any]:
+    """Return the fields of a `Statistics` that differ from their defaults, of an array of `library` with float64
+    numbers in one dimension.
 
     Overwrites the numbers: a temporary as large as they are would take longer than all else. `whole` numbers have
     integers as minimum and maximum, if these are exact. `std` divides by n - 1, like `torch.std`.
@@ -70,15 +69,16 @@ def statistics(
     fields, read = dict[str, Any](), len(numbers)
     if not math.isfinite(float(numbers.sum())):
         nan = int((numbers != numbers).sum())
-        numbers = numbers[abs(numbers) < math.inf]
+        numbers = numbers[(numbers < math.inf) & (numbers > -math.inf)]
         fields = {"nan": nan * repeats, "inf": (read - nan - len(numbers)) * repeats}
     if count := len(numbers):
         low, high, mean = float(numbers.min()), float(numbers.max()), float(numbers.sum()) / count
         exact = whole and max(-low, high) < 2**53  # a float64 between larger integers is none of them
         fields |= {"min": int(low) if exact else low, "max": int(high) if exact else high}
-        fields["zero"] = (count - int((numbers != 0).sum())) * repeats
+        fields["zero"] = (count - int(library.count_nonzero(numbers))) * repeats
         if 0 < high - low < math.inf:
-            fields["histogram"] = [int(number) * repeats for number in histogram(numbers, low, high)]
+            bins, _ = library.histogram(numbers, BINS, range=(low, high))
+            fields["histogram"] = [int(number) * repeats for number in bins]
         if math.isfinite(mean):  # else the sum is beyond float64
             fields["mean"] = mean
             numbers -= mean

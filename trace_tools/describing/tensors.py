@@ -22,7 +22,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from trace_tools.describing.elements import BINS, corner_shape, sample, statistics
+from trace_tools.describing.elements import corner_shape, sample, statistics
 from trace_tools.describing.safe_repr import class_name, is_a, plain_repr
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.torch_modes import Unprofiled
@@ -178,9 +178,14 @@ def _read(walk: Walk, x: torch.Tensor, fields: Plain, notes: list[str], *, small
     x = x.permute(order)
     views, repeats, note = sample(walk, x, x.stride())
     if views:
-        numbers = torch.cat([_numbers(view.cpu()) for view in views])
+        numbers = torch.empty(sum(view.numel() for view in views), dtype=torch.float64, device=_CPU)
+        at = 0
+        for view in views:
+            piece = _real(view.cpu()).flatten()
+            numbers[at : at + len(piece)] = piece
+            at += len(piece)
         whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
-        fields["statistics"] = statistics(numbers, repeats, _histogram, whole=whole)
+        fields["statistics"] = statistics(numbers, repeats, torch, whole=whole)
         notes += ["statistics of the magnitudes"] if x.dtype.is_complex else []
     notes += [note] if note else []
 
@@ -232,13 +237,8 @@ def _listed(x: torch.Tensor) -> list[Any]:
     return nested if type(nested) is list else list(nested)
 
 
-def _numbers(x: torch.Tensor) -> torch.Tensor:
-    return (x.to(torch.complex128).abs() if x.dtype.is_complex else x.to(torch.float64)).flatten()
-
-
-def _histogram(numbers: torch.Tensor, low: float, high: float) -> list[Any]:
-    counts: list[Any] = torch.histc(numbers, BINS, low, high).tolist()
-    return counts
+def _real(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.complex128).abs() if x.dtype.is_complex else x
 
 
 def module(walk: Walk, obj: torch.nn.Module) -> Plain:

@@ -39,7 +39,7 @@ class Limits:
     size: int = 5_000  # of the whole value: 1 for each node and element, 1 for every 16 characters
     sorted_members: int = 10_000  # of a set of numbers or strings; a larger one is not sorted
     repr_seconds: float = 0.2  # for all calls of `repr` together, on the main thread
-    statistics: int = 2**22  # elements of all its tensors together that are read for statistics
+    statistics: int = 2**24  # elements of all its tensors together that are read for statistics; takes 128 MiB
 
 
 def scalar(obj: object) -> Plain | None:
