@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.tracing.probed import Clock, Probed, Trace, listening, tracing
-from trace_tools.analysis.summaries import NOT_KEPT
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Plot, Series
 from trace_tools.tracing.recorder.output import ROOMS, thinned
@@ -80,18 +79,6 @@ def main():
     assert [entry["text"] for entry in step.narrative] == [f"sentence {i}" for i in range(len(step.narrative))]
     assert step.left_out == [["narrative", 1_000 - len(step.narrative), 0]] and 10 < len(step.narrative) < 100
     assert warned.left_out == [["warnings", 1_000 - len(warned.warnings), 0]] and len(warned.warnings) > 10
-
-
-def test_values_beyond_the_cap_keep_their_types(trace: Trace) -> None:
-    lecture = trace("""
-def main():
-    for i in range(60):
-        s = "x" * 1_000  # @inspect s
-""", steps=40)  # fmt: skip
-    values = [step.values for step in lecture.steps("s = ")]
-    kept = [text[2].get("value") == "x" * 1000 for [text] in values]
-    assert kept[0] and kept == sorted(kept, reverse=True) and 10 < sum(kept) < 20
-    assert values[-1][0][2] == {"type": "str", "note": NOT_KEPT}
 
 
 # ------------------------------------------------------------------------------ steps

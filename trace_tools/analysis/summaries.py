@@ -21,16 +21,13 @@ from trace_tools.util import formats
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
-NOT_KEPT = "not kept: the run has too many values"  # the note of a value that is only its type and its shape
 LEFT_OUT_IN_WORDS = {  # `model.LeftOut.what`
     "stdout": "more characters that were printed",
     "narrative": "more calls of the lecture's vocabulary",
     "warnings": "more warnings",
     "measured": "more measurements",
-    "claim": "more claims that failed in calls that were not recorded",
 }
 CALLS_LEFT_OUT = re.compile(r"[\d,]+ further calls of (?P<function>\S+), beyond .*")  # `calls_left_out`
-VALUES_LEFT_OUT = "values, which are there with their types and shapes only"
 BOTH = 24  # longest side of a claim that is written twice although both sides are equal
 INLINE_ELEMENTS = 6  # most elements of a one-dimensional tensor next to its shape
 GRIDS, GRID_ROWS, GRID_COLUMNS = 8, 16, 12
@@ -51,12 +48,11 @@ def calls_left_out(calls: int, function: str, beyond: str) -> str:
 
 
 def left_out(steps: Iterable[Step]) -> Counter[str]:
-    """Count the output and values of steps beyond the kept part, by the phrase that names them."""
+    """Count the output of steps beyond the kept part, by the phrase that names it."""
     counts: Counter[str] = Counter()
     for step in steps:
         for one in step.left_out or ():
             counts[LEFT_OUT_IN_WORDS.get(one.what, "more")] += one.count
-        counts[VALUES_LEFT_OUT] += sum(value.note == NOT_KEPT for _, value in step.values or ())
     return +counts
 
 

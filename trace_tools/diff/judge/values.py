@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from trace_tools.analysis.summaries import NOT_KEPT, element, summary
+from trace_tools.analysis.summaries import element, summary
 from trace_tools.describing.storage_labels import ADDRESS
 from trace_tools.diff.difference import ROUNDING, VARIES, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
@@ -140,8 +140,6 @@ def judge(a: Value, b: Value, context: Context) -> Judgement:
 
 
 def _judge(a: Value, b: Value, context: Context) -> Judgement:
-    if NOT_KEPT in (a.note, b.note) and a.type == b.type and a.tensor is None:
-        return SAME  # as far as recorded; tensors have more to compare
     if a.type in ("int", "float") and b.type in ("int", "float"):
         return _judge_numbers(a, b, context)
     if a.type != b.type:

@@ -25,7 +25,7 @@ from itertools import count, groupby, zip_longest
 
 from trace_tools.analysis.outcome import violations
 from trace_tools.analysis.rates import statement_times
-from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
+from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, left_out
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
 from trace_tools.pages.document import (
@@ -195,7 +195,7 @@ def _left_out(ran: Lecture, function: str) -> Iterator[str]:
     named = {getattr(it, "id", getattr(it, "attr", None)) for node in dict.fromkeys(nodes) for it in ast.walk(node)}
     for line in ran.trace.run.dropped:
         calls = CALLS_LEFT_OUT.fullmatch(line)
-        words = next((words for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if words in line), None)
+        words = next((words for words in LEFT_OUT_IN_WORDS.values() if words in line), None)
         if calls is not None:
             if calls["function"] in called or not named.isdisjoint(calls["function"].split(".")):
                 yield line

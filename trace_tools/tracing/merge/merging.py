@@ -17,7 +17,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, calls_left_out, left_out
+from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, calls_left_out, left_out
 from trace_tools.errors import NothingRecordedError
 from trace_tools.machines.machine import from_json
 from trace_tools.source.statements import main_of, parse_source, title_of
@@ -127,9 +127,7 @@ def merge(folder: Path) -> Trace:
         for function, count in runs.shown.refused.items()
     ]
     counts = left_out(step for step in steps if isinstance(step, Step))
-    dropped += [
-        f"{counts[words]:,} {words}" for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if counts[words]
-    ]
+    dropped += [f"{counts[words]:,} {words}" for words in LEFT_OUT_IN_WORDS.values() if counts[words]]
     processes = [_process(record, folder) for record in records]
     endings = {process.id: process.ending for process in processes}
     required = [ProcessId(PASS, n) for n in range(1, run.passes + 1)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from trace_tools.analysis.summaries import NOT_KEPT
 from trace_tools.trace.model import Frame, Step
 from trace_tools.tracing.journal import Journal
 
@@ -67,7 +66,7 @@ class Limits:
 
     @property
     def full(self) -> bool:
-        """Whether the run has reached its cap: then calls and values are left out, except calls of sections."""
+        """Whether the run has reached its cap: then calls are left out, except those of sections."""
         return self.lines >= self.most_lines or self.journal.bytes > self.most_bytes
 
     def admits(self, function: str, into: Lines, *, is_section: bool) -> bool:
@@ -95,12 +94,3 @@ class Limits:
             elif type(line) is Step and line.frame == call and line.host_ns:  # the end of a `with`
                 seconds += line.host_ns[0] / 1e9
         return seconds
-
-
-def bare(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a reduced description of a value: its type and length, and for a tensor everything except its elements."""
-    kept: dict[str, Any] = {name: plain[name] for name in ("type", "length") if name in plain}
-    if tensor := plain.get("tensor"):
-        elements = ("elements", "corner", "corner_shape", "statistics")
-        kept["tensor"] = {name: of_it for name, of_it in tensor.items() if name not in elements}
-    return {**kept, "note": NOT_KEPT}

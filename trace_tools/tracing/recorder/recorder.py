@@ -51,7 +51,7 @@ from trace_tools.tracing.journal import Error, Failed, Journal
 from trace_tools.tracing.recorder import limits
 from trace_tools.tracing.recorder.claims import FailingClaims, traceback_of
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
-from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring, bare
+from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring
 from trace_tools.tracing.recorder.output import Emitted
 from trace_tools.util.interpreter import is_of_a_signal
 
@@ -384,7 +384,7 @@ class Call:
         if kind == "stdout":
             if first := self.emitted.printed(content):
                 self.add("stdout", first)
-        elif not self.recorder.limits.full and self.emitted.has_room(kind, content):
+        elif self.emitted.has_room(kind, content):
             before = (self.fields or {}).get(kind) if joined is not None else None
             if before and joined is not None and (together := joined(before[-1], content)) is not None:
                 before[-1] = together
@@ -486,12 +486,11 @@ class Call:
             return None
         covered, self.covered = self.covered, True
         try:
-            plain = recorder.describer.describe(value)
+            return recorder.describer.describe(value)
         except RecursionError as error:  # the lecture has filled the stack
-            plain = recorder.describer.error(error)
+            return recorder.describer.error(error)
         finally:
             self.covered = covered
-        return bare(plain) if recorder.limits.full else plain
 
     # ------------------------------------------------------------------------------ claims and exceptions
 
