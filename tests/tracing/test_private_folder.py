@@ -48,6 +48,9 @@ def test_a_copy_equals_the_folder_and_writes_stay_in_it(course: Path) -> None:
     assert sorted(written(course, copy)) == ["model.txt", "sub/file"]
     assert (copy / "sub/file").read_text() == "written" and not (copy / "sub/deep/file").exists()
     assert (course / "sub/file").read_text() == "sub" and (course / "sub/deep/file").exists()
+    inode = copy.stat().st_ino
+    make(course, copy)
+    assert copy.stat().st_ino == inode and not list(written(course, copy)), "as new, for pools that still run there"
     remove(copy)
     assert not copy.exists() and (course / "rendered/file").exists() and (course / ".git/file").exists()
 

@@ -153,11 +153,13 @@ class Tracer:
 
         show("start")
         arguments = [str(folder), name.file_stem]
-        with self.early if self.early is not None else Process(WORKER, *arguments) as process:
-            if process is self.early:
-                process.request("run", *arguments)
-            status = process.follow(show, self._stopped)
-        private_folder.remove(Path(self.job.root))  # if it was killed
+        try:
+            with self.early if self.early is not None else Process(WORKER, *arguments) as process:
+                if process is self.early:
+                    process.request("run", *arguments)
+                status = process.follow(show, self._stopped)
+        finally:
+            private_folder.remove(Path(self.job.root))
         (folder / f"{name.file_stem}.out").write_bytes(process.output)
         (folder / f"{name.file_stem}.status").write_text(str(status), encoding="utf-8")
         if status > 0 and not (folder / f"{name.file_stem}.journal").exists():

@@ -45,7 +45,7 @@ from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, still_running, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile, out_of_the_way
-from trace_tools.tracing.isolation.private_folder import make, remove, written
+from trace_tools.tracing.isolation.private_folder import make, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
 from trace_tools.tracing.job import WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
@@ -319,7 +319,7 @@ class _Pass:
 
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
-        """Work in a new private copy of the lecture's folder, and remove it at the end."""
+        """Work in the private copy of the lecture's folder, as new; the tracer removes it."""
         run, copy, before = self.folder, Path(self.job.root), os.getcwd()
         stamps = {path: path.stat() for path in make(self.job.folder, copy, shared=[run, run.parent])}
         Path(self.job.path).write_text(self.job.text, encoding="utf-8", newline="")  # it may have been edited
@@ -336,7 +336,6 @@ class _Pass:
                     self.note("notes", [f"{shown} is too large to copy, and the run changed the original"])
             names = set(written(self.job.folder, copy)) - {str(Path(self.job.path).relative_to(copy))}
             (run / WRITTEN).write_text(json.dumps(sorted(names)), encoding="utf-8")
-            remove(copy)
 
     def forget(self) -> None:
         """Stop recording in the child of a fork: the journal belongs to its parent."""

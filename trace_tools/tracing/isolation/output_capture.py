@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 HIGH = 1000  # number that a lecture reaches only with that many open files
 STDOUT = 1
@@ -79,11 +80,18 @@ class OutputFile:
             self._taking.release()
 
     def finish(self) -> str:
-        """Return the remaining output, with what Python and C libraries have buffered."""
-        with suppress(OSError, ValueError, AttributeError):  # closed or replaced by the lecture
-            sys.stdout.flush()
+        """Return the remaining output, with what C libraries have buffered."""
         self._libc.fflush(None)
         return self.take() if self.grown() else ""
+
+
+class _Unbuffered(io.BufferedWriter):
+    """Writes at once, so that bytes belong to the step that writes them."""
+
+    def write(self, content: Any) -> int:
+        written = super().write(content)
+        self.flush()
+        return written
 
 
 class _Stdout(io.TextIOWrapper):
@@ -107,7 +115,7 @@ def printing(listener: Callable[[str], None]) -> Iterator[None]:
     raw = io.FileIO(STDOUT, "wb", closefd=False)
     raw.name = "<stdout>"
     encoding, errors = getattr(original, "encoding", None), getattr(original, "errors", None)
-    stream = _Stdout(io.BufferedWriter(raw), encoding or "utf-8", errors or "strict", newline="\n", write_through=True)
+    stream = _Stdout(_Unbuffered(raw), encoding or "utf-8", errors or "strict", newline="\n", write_through=True)
     stream.listener, stream.process = listener, os.getpid()
     sys.stdout = sys.__stdout__ = stream  # type: ignore[misc]
     try:

@@ -28,13 +28,16 @@ def path_for(folder: Path, number: int) -> Path:
 
 
 def make(folder: Path, copy: Path, shared: Sequence[Path] = ()) -> list[Path]:
-    """Copy a folder; return the real files that were linked because they are too large, or too many."""
+    """Copy a folder; return the real files that were linked because they are too large, or too many.
+
+    What a run left in the copy is removed, but not the folder: it is the working directory of pools that still run.
+    """
     _sweep(copy)
     linked: list[Path] = []
     entries, left = 0, ALL_BYTES
     for above, folders, files in os.walk(folder):
         target = copy / Path(above).relative_to(folder)
-        target.mkdir()
+        target.mkdir(exist_ok=True)
         entries += len(folders) + len(files)
         for name in [name for name in folders if _is_shared(Path(above, name), shared) or entries > ENTRIES]:
             folders.remove(name)
@@ -83,12 +86,19 @@ def _is_shared(path: Path, shared: Sequence[Path]) -> bool:
 
 
 def _sweep(copy: Path) -> None:
-    """Remove the copies of dead tracers beside a copy, and what a killed process left in it."""
+    """Remove the copies of dead tracers beside a copy, and the content of the copy."""
     name, pid, _ = copy.name.rsplit("-", 2)
     for other in copy.parent.glob(f"{name}-*"):
         owner = other.name.rsplit("-", 2)[1]
-        if other == copy or (owner.isdigit() and owner != pid and _has_ended(int(owner))):
+        if owner.isdigit() and owner != pid and _has_ended(int(owner)):
             remove(other)
+    if copy.exists():
+        os.chmod(copy, stat.S_IRWXU)
+        for path in copy.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                remove(path)
+            else:
+                path.unlink()
 
 
 def _has_ended(pid: int) -> bool:

@@ -105,10 +105,18 @@ def there():
         print(done.stdout.decode(), done.stderr.decode()[-300:])
 
 
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
 def pools():
-    """Workers of loky, which Python does not wait for"""
+    """Workers of loky: Python does not wait for them, and those of the first run work in the second"""
     print(Parallel(n_jobs=2)(delayed(double)(n) for n in range(4)))
     print(Parallel(n_jobs=2)(delayed(Model(n).run)(n) for n in range(4)))
+    with open("numbers.txt", "w") as file:
+        file.write("1 2 3")
+    print(Parallel(n_jobs=2)(delayed(read)("numbers.txt") for _ in range(3)))
 
 
 if __name__ == "__main__":
