@@ -22,9 +22,12 @@ import linecache
 import os
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
 from os import getppid  # imported now, because a lecture may replace them in `os`
 from pathlib import Path
 from time import perf_counter_ns  # imported now, because a lecture may replace it in `time`
@@ -50,7 +53,6 @@ from trace_tools.tracing.isolation.restore import State, seed_everything, workin
 from trace_tools.tracing.job import WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
-from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.ranks import meeting, rank
@@ -226,7 +228,7 @@ class _Pass:
         seed_everything(self.job.options.seed)
         recorder, meter = self._new_recorder(counted=name == COUNTED)
         self.recorder = recorder
-        module = new_main_module(self.job.path, self.job.options.package)
+        module = _new_main_module(self.job.path, self.job.options.package)
         # The hooks are built-in names, so that `globals()` holds only the lecture's names.
         vars(builtins).update(hooks(recorder, self.is_compiling))
         recorder.namespace = vars(module)
@@ -378,6 +380,23 @@ def _held_on_gpu() -> int:
         return 0
     gc.collect()
     return gpu.allocated_bytes()
+
+
+def _new_main_module(path: str, package: str) -> types.ModuleType:
+    """Register and return the lecture's module, `__main__`, with the names that Python gives to a script.
+
+    For a module inside a package, the names are the ones that `python -m` sets.
+    """
+    loader = SourceFileLoader(f"{package}.{Path(path).stem}" if package else "__main__", path)
+    spec = spec_from_file_location(loader.name, path, loader=loader) if package else None
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    vars(module).update(__package__=package or None, __loader__=loader, __spec__=spec)
+    if sys.version_info < (3, 14):
+        vars(module).update(__annotations__={})
+    vars(module).update(__builtins__=builtins, __file__=path, __cached__=spec.cached if spec else None)
+    if "multiprocessing" in sys.modules:  # on import it registers the main module under this name
+        sys.modules["__mp_main__"] = module
+    return module
 
 
 def _end_as_plain(error: BaseException | None) -> NoReturn:
