@@ -46,7 +46,7 @@ def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
 @pytest.mark.parametrize(
     ("module", "before", "mistake", "kind", "is_partial"),
     [
-        ("tracing/recorder/claims.py", "from collections.abc", ONLY_IN_CHILD, "RuntimeError", False),
+        ("tracing/recorder/claims.py", "from trace_tools.describing", ONLY_IN_CHILD, "RuntimeError", False),
         ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
         (
             "tracing/worker.py",

@@ -638,33 +638,6 @@ def test_lecture_may_turn_back_all_clocks(
     assert steps(trace, "total = ")[0].host_ns and steps(trace, "print(")[0].stdout == "124749875250 -1000000000000.0\n"
 
 
-OTHERS = """
-import os, time
-from unittest import mock
-SYSTEM = ["write", "fstat", "lseek", "pread", "getpid", "getppid", "open", "close", "replace", "ftruncate"]
-def main():
-    with mock.patch.multiple(os, **dict.fromkeys(SYSTEM, mock.DEFAULT)) as others:
-        n = part(7)  # @inspect n
-        print("printed", n)
-        time.sleep(0.1)
-        called = [name for name in SYSTEM if others[name].called]  # @inspect called
-    print(called)
-def part(n):
-    total = sum(range(n))  # @inspect total
-    return total
-"""
-
-
-@pytest.mark.slow
-def test_tracer_calls_no_mocks_of_system_calls(
-    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
-) -> None:
-    trace, errors = traced(lecture(OTHERS))
-    assert errors == [] and trace.run.complete
-    assert steps(trace, "print(called)")[0].stdout == "[]\n" and steps(trace, '"printed"')[0].stdout == "printed 21\n"
-    assert (values(trace)["total"].value, values(trace)["n"].value) == (21, 21)
-
-
 def test_claim_that_fails_only_in_warm_runs_has_failed(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
