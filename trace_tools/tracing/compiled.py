@@ -31,7 +31,9 @@ def compiled_functions(source: ParsedSource) -> frozenset[ast.AST]:
 
     def leads(node: ast.expr) -> bool:
         return any(
-            part.id in leading if isinstance(part, ast.Name) else isinstance(part, ast.Constant) and part.value == NUMBA
+            getattr(part, "id", None) in leading  # a name
+            or getattr(part, "attr", None) in leading
+            or getattr(part, "value", None) == NUMBA  # a text
             for part in ast.walk(node)
         )
 
@@ -93,8 +95,11 @@ def _parameters(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> s
 
 
 def _names(*expressions: ast.expr) -> set[str]:
-    """Return the names and attributes in some expressions, without those that are called."""
+    """Return the names in some expressions, of `model.step` only "step", without those that are called."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
-    called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
-    named = {part.id for part in parts if isinstance(part, ast.Name) and id(part) not in called}
-    return named | {part.attr for part in parts if isinstance(part, ast.Attribute) and id(part) not in called}
+    inner = {id(part.func) for part in parts if isinstance(part, ast.Call)}
+    inner |= {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+    named = [part for part in parts if id(part) not in inner]
+    return {part.id for part in named if isinstance(part, ast.Name)} | {
+        part.attr for part in named if isinstance(part, ast.Attribute)
+    }
