@@ -26,7 +26,7 @@ def compiled_functions(source: ParsedSource) -> frozenset[ast.AST]:
     nodes = [*_with_scopes(source.tree)]
     leading = {name for node, _ in nodes for name in _imported(node, Path(source.path).parent)}
     passed: set[str] = set()  # names that a leading name is called with
-    if not leading and f'"{NUMBA}"' not in source.text:  # `import_module("numba")`, `rolling.apply(f, engine="numba")`
+    if not leading and NUMBA not in source.text:  # as in `import_module("numba")`, `rolling.apply(f, engine="numba")`
         return frozenset()
 
     def leads(node: ast.expr) -> bool:
