@@ -65,7 +65,8 @@ class ParsedSource:
     def cell(self, statement: Statement) -> Statement | None:
         """Return the cell whose frame executes a statement."""
         at = bisect_right(self.cells, statement.line, key=lambda cell: cell.line) - 1
-        return self.cells[at] if at >= 0 and statement.function == MODULE else None
+        is_inside = at >= 0 and statement.function == MODULE and statement.number < len(self.statements)
+        return self.cells[at] if is_inside else None
 
     def first_lines(self) -> dict[int, str]:
         """Return the code on each statement's first line, without a comment behind it, by number."""
