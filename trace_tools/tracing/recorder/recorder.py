@@ -499,9 +499,10 @@ class Call:
         self._claim(statement, sides, held=True)
 
     def broken(self, statement: int, *sides: object) -> bool:
-        """Record a claim that did not hold; return whether the assertion should raise."""
+        """Record a claim that did not hold, in the nearest recorded step; return whether the assertion should raise."""
         raises = self.recorder.failing_claims_raise or _is_caught(self, statement)
-        self.break_claim(statement, sides, raises=raises)
+        if (call := nearest_recorded(self)) is not None:
+            call.break_claim(statement, sides, raises=raises)
         return raises
 
     def break_claim(self, statement: int, sides: tuple[object, ...], *, raises: bool) -> None:
@@ -641,13 +642,7 @@ class Skipped:
     def close(self) -> None:
         self.recorder.calls.pop(self.key, None)
 
-    def broken(self, statement: int, *sides: object) -> bool:
-        """Record a claim that did not hold in the recorded step above; return whether the assertion should raise."""
-        raises = self.recorder.failing_claims_raise or _is_caught(self, statement)
-        if (call := nearest_recorded(self)) is not None:
-            call.break_claim(statement, sides, raises=raises)
-        return raises
-
+    broken: Any = Call.broken
     mark: Any = Call.mark
 
 
