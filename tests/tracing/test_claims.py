@@ -69,3 +69,22 @@ def check():
     with pytest.raises(AssertionError):
         lecture.main()
     assert [step.left for step in lecture.steps("assert")] == [True]
+
+
+def test_in_the_counted_run_a_claim_raises_if_it_did_before(tmp_path: Path) -> None:
+    text = """
+def main():
+    return swallow(check), swallow(slow)
+
+def check():
+    assert 1 > 2
+
+def slow():
+    assert is_fast
+"""
+    raised: set[int] = set()
+    for name, fast in (("timed", True), ("counted", False)):
+        settings = {"failing_claims_raise": fast, "raised": raised, "given": {"swallow": swallow, "is_fast": fast}}
+        with Probed(text, "lecture.py", tmp_path / f"{name}.journal", **settings) as lecture:
+            caught, slow = lecture.module.main()
+        assert caught and not slow, name

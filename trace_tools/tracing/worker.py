@@ -146,6 +146,7 @@ class _Pass:
         self.journal = Journal(folder / f"{name.file_stem}.journal")
         self.recorder: Recorder | None = None
         self.forked = False  # whether this is the child of a fork
+        self.raised: set[int] = set()  # claims that have raised an error in a run of this process
         self.context = contextvars.Context()  # context of the last run
         self.peak_device_bytes = 0  # since the lecture last reset it
         os.register_at_fork(after_in_child=self.forget)
@@ -307,8 +308,9 @@ class _Pass:
             output=self.output,
             records_graph=self.records_graph,
             limit=self.job.options.limit,
-            # the counted run is slow, so claims about time may fail in it
+            # The counted run is slow, so claims about time may fail in it. There only those raise that did before.
             failing_claims_raise=not (self.job.options.keep_going or counted),
+            raised=self.raised,
             included=frozenset(module.name for module in self.job.modules),
         )
         return recorder, meter

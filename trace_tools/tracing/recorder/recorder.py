@@ -500,7 +500,10 @@ class Call:
 
     def broken(self, statement: int, *sides: object) -> bool:
         """Record a claim that did not hold, in the nearest recorded step; return whether the assertion should raise."""
-        raises = self.recorder.failing_claims_raise or _is_caught(self, statement)
+        recorder = self.recorder
+        raises = recorder.failing_claims_raise or statement in recorder.raised or _is_caught(self, statement)
+        if raises:
+            recorder.raised.add(statement)
         if (call := nearest_recorded(self)) is not None:
             call.break_claim(statement, sides, raises=raises)
         return raises
@@ -759,7 +762,8 @@ class Recorder:
         output: OutputFile | None = None,  # descriptor 1, for output that bypasses Python
         records_graph: Callable[[], bool] = bool,  # whether torch records a graph now: then observing is forbidden
         limit: int = 100,
-        failing_claims_raise: bool = True,  # if False, only claims that the lecture visibly catches raise
+        failing_claims_raise: bool = True,  # if False, only claims that the lecture visibly catches raise, and `raised`
+        raised: set[int] | None = None,  # claims that have raised in this process; this run adds its own
         included: frozenset[str] = frozenset(),  # names of modules that are traced with the lecture
     ) -> None:
         self.program = program
@@ -773,6 +777,7 @@ class Recorder:
         self.clock = RecordingClock(gpu, self._report_device_failure)
         self.limits = Limits(journal, limit)
         self.failing_claims_raise = failing_claims_raise
+        self.raised: set[int] = set() if raised is None else raised
         self.failing = FailingClaims()
         self.has_grown: Callable[[], bool] = output.grown if output else bool
         self.pending = Lines()  # certain lines that are not yet written
