@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.cases_in_one import each
 from trace_tools.errors import UsageError
-from trace_tools.machines import machine
+from trace_tools.machines import host, machine
 from trace_tools.machines.peaks import known_machine, table_peaks
 from trace_tools.trace.model import Machine, Peak
 
@@ -82,12 +82,6 @@ def test_description_names_neither_person_nor_computer() -> None:
         assert not re.search(rf"\b{re.escape(secret)}\b", written) or re.fullmatch(r"[\d.]+", secret)
 
 
-@pytest.mark.parametrize(("device", "message"), [("tpu", "device 'tpu'; expected cpu or cuda")])
-def test_an_unknown_device_is_a_usage_error(device: str, message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
-        machine.this_machine(device)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_cuda_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="device 'cuda': PyTorch finds no CUDA device"):
@@ -111,7 +105,7 @@ def test_gpu_description_agrees_with_torch() -> None:
     # A card outside the table has a measured peak, from this process or from an earlier trace.
     peak, published_rate = machine.peak_flops("bfloat16"), published["bfloat16"]
     assert peak is not None and (peak == published_rate if published_rate is not None else peak > 0)
-    assert isinstance(machine.conditions(), list)
+    assert isinstance(host.notes("cuda"), list)
 
 
 # Peaks, and machines stored for other processes
@@ -306,7 +300,7 @@ def test_importing_does_not_load_torch() -> None:
 
 
 def test_conditions_are_short_lines() -> None:
-    for note in machine.conditions():
+    for note in host.notes("cpu"):
         assert "\n" not in note
         assert len(note) < 120
 

@@ -210,6 +210,11 @@ def has_card(root: Path = ROOT) -> bool:
     return any(re.fullmatch(r"nvidia\d+", file.name) for file in (root / "dev").glob("nvidia*"))
 
 
+def notes(device: str) -> list[str]:
+    """List conditions that may slow a device now, one short line each; those that can't be read are left out."""
+    return [*(gpu_notes() if device != "cpu" else []), *cpu_notes()]
+
+
 def cpu_notes(root: Path = ROOT) -> list[str]:
     """List conditions that may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
     notes = []

@@ -15,18 +15,19 @@ and puts the file's path into the environment as TRACE_TOOLS_MACHINE. The file h
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, host
@@ -56,8 +57,6 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
     Measuring takes about a second, once per process; without it, only the table gives peaks. Raises UsageError
     for a device that does not exist and for a stored machine that can't be read.
     """
-    if device not in (None, "cpu", "cuda"):
-        raise UsageError(f"device {device!r}; expected cpu or cuda")
     path = os.environ.get(STORED)
     if path:
         stored = _stored(path)
@@ -144,13 +143,12 @@ def is_same_machine(a: Machine, b: Machine) -> bool:
 
 def to_json(machine: Machine) -> str:
     """Return a machine as JSON, for `from_json`."""
-    return json.dumps(asdict(machine))
+    return msgspec.json.encode(machine).decode()
 
 
 def from_json(text: str) -> Machine:
-    """Parse the output of `to_json`. Raises ValueError, TypeError or KeyError for other text."""
-    fields = json.loads(text)
-    return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
+    """Parse the output of `to_json`. Raises msgspec.MsgspecError for other text."""
+    return msgspec.json.decode(text, type=Machine)
 
 
 def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
@@ -171,15 +169,6 @@ def _computer(device: str) -> Machine:
         ram_bytes=ram_bytes,
         os=host.operating_system(),
     )
-
-
-def conditions(device: str | None = None) -> list[str]:
-    """List conditions that may have slowed this pass, one short line each: clocks, heat, throttling, other users.
-
-    `device` is as in `this_machine`. Conditions that can't be read on this machine are left out.
-    """
-    gpu = host.gpu_notes() if (device or this_machine().device) != "cpu" else []
-    return [*gpu, *host.cpu_notes()]
 
 
 def versions() -> Versions:
@@ -219,7 +208,7 @@ def _peak(dtype: torch.dtype | str) -> Peak | None:
 def _stored(path: str) -> Machine:
     try:
         return from_json(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, UnicodeError, msgspec.MsgspecError) as error:
         raise UsageError(f"{STORED}: {path}: {error}; expected a file that to_json wrote") from error
 
 

@@ -38,7 +38,7 @@ from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
 from trace_tools.edtrace.words import adopt_words
 from trace_tools.machines import accelerators, devices, host
-from trace_tools.machines.machine import STORED, conditions
+from trace_tools.machines.machine import STORED
 from trace_tools.metering import measurement
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, uncalled_main
@@ -186,7 +186,7 @@ class _Pass:
 
     def _run_all(self) -> Ending:
         """Run the lecture as often as the job requires, each time from the same state; return how it ended."""
-        self.note("notes", conditions())
+        self.note("notes", host.notes(self.job.device))
         began = host.cpu_time()
         folder = Path(self.job.root)
         sys.argv[:] = [self.job.path]
@@ -213,7 +213,7 @@ class _Pass:
                 break
         if self.job.options.draft:
             self.note("why_no_warm", A_DRAFT)
-        self.note("notes", conditions())
+        self.note("notes", host.notes(self.job.device))
         # the other ranks of this machine are other sessions, and no load
         if rank() is None and (cores := host.other_cores(began, host.cpu_time())) is not None:
             self.note("other_cores", cores)
