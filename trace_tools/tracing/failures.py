@@ -1,7 +1,7 @@
 """Keep failures of the tools in a process of a trace, separate from how the lecture ended.
 
-keep(Path("pass-1.journal"), error)          pass-1.traceback: the text that Python would print
-in_words(Path("pass-1.status"))              "trace-tools failed: TypeError: … (recorder.py:88)"
+keep(Path("pass-1"), error)                  pass-1.traceback: the text that Python would print
+in_words(Path("pass-1"))                     "trace-tools failed: TypeError: … (recorder.py:88)"
 tracebacks(folder)                           of all processes of a run
 """
 
@@ -36,11 +36,11 @@ def is_ours(error: BaseException) -> bool:
     return not isinstance(error, (ImportError, OSError)) or _origin(error).startswith(_HERE)
 
 
-def keep(journal: Path, error: BaseException) -> None:
-    """Write the traceback of a failure next to a process's journal, if the disk allows it."""
+def keep(files: Path, error: BaseException) -> None:
+    """Write the traceback of a failure next to a process's other files, if the disk allows it."""
     with suppress(OSError):
         text = "".join(traceback.format_exception(error))
-        journal.with_suffix(ENDING).write_text(text, encoding="utf-8", errors="backslashreplace")
+        files.with_suffix(ENDING).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def tracebacks(folder: Path) -> list[Path]:
@@ -48,10 +48,10 @@ def tracebacks(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{ENDING}"))
 
 
-def in_words(status: Path) -> str | None:
-    """Return a failure of the tools in a process as one line, or None; `status` is the path of its status file."""
+def in_words(files: Path) -> str | None:
+    """Return a failure of the tools in a process as one line, or None; `files` is the path of its files."""
     try:
-        lines = status.with_suffix(ENDING).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = files.with_suffix(ENDING).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return None
     entries = [line.strip() for line in lines if line.startswith("  File ") and _HERE in line]

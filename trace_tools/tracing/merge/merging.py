@@ -31,39 +31,25 @@ from trace_tools.tracing.merge.reader import ProcessRecord, read_process, stored
 from trace_tools.tracing.recorder.limits import CALLS
 from trace_tools.util.interpreter import collector_paused
 
-LAST_BYTES = 1 << 16  # end of a process's output that is searched for its last line
-
 
 def ending_of(process: ProcessRecord, folder: Path) -> Ending:
-    """Return the ending of a process that could not report it itself."""
-    status = status_file(folder, process.id)
-    line = _line_of_fault(status) or (process.runs[-1].open_line if process.runs else None)
-    ending = ending_by_status(status)
-    return ending if line is None else replace(ending, line=line)
-
-
-def status_file(folder: Path, process: ProcessId) -> Path:
-    """Return the path of the file that is written after the end of a process."""
-    return folder / f"{process.file_stem}.status"
-
-
-def ending_by_status(status: Path) -> Ending:
-    """Return the ending in a status file."""
+    """Return the ending of a process that could not report it itself, by its status and the end of its output."""
+    files = folder / process.id.file_stem
     try:
-        return ending_by_code(int(status.read_text(encoding="utf-8")))
+        status = int(files.with_suffix(".status").read_text(encoding="utf-8"))
     except OSError:
-        return Ending("stopped", "when the tracer was killed")
+        ending = Ending("stopped", "when the tracer was killed")
     except ValueError:
-        return Ending("failed", "its exit status could not be written (full disk?)")
-
-
-def ending_by_code(code: int) -> Ending:
-    """Return the ending of a process that left only an exit status, negative for a signal."""
-    if code == os.EX_IOERR:
-        return Ending("failed", "its journal could not be written (full disk?)")
-    if -code in {*signal.Signals}:
-        return Ending("killed", signal.Signals(-code).name)
-    return Ending("exited", str(code))
+        ending = Ending("failed", "its exit status could not be written (full disk?)")
+    else:
+        if status == os.EX_IOERR:
+            ending = Ending("failed", "its journal could not be written (full disk?)")
+        elif -status in {*signal.Signals}:
+            ending = Ending("killed", signal.Signals(-status).name)
+        else:
+            ending = Ending("exited", str(status))
+    line = _line_of_fault(files) or (process.runs[-1].open_line if process.runs else None)
+    return ending if line is None else replace(ending, line=line)
 
 
 def last_words(folder: Path) -> str:
@@ -72,31 +58,26 @@ def last_words(folder: Path) -> str:
         if failed := failures.in_words(path):
             return failed
     for path in sorted(folder.glob("*.out")):
-        lines = [line for line in _end_of_output(path).splitlines() if line.strip()]
+        lines = [line for line in _output(path).splitlines() if line.strip()]
         if lines:
             return lines[-1]
     return ""
 
 
-def _line_of_fault(status: Path) -> int | None:
+def _line_of_fault(files: Path) -> int | None:
     """Return the lecture's line in the dump of Python's fault handler, which is newer than the end of the journal."""
-    _, fault, dump = _end_of_output(status.with_suffix(".out")).rpartition("Fatal Python error: ")
+    _, fault, dump = _output(files.with_suffix(".out")).rpartition("Fatal Python error: ")
     if not fault:
         return None
-    lecture = re.escape(Path(Job.read(status.parent).lecture).name)  # in a copy of its folder
+    lecture = re.escape(Path(Job.read(files.parent).lecture).name)  # in a copy of its folder
     _, _, stack = dump.partition("Current thread ")
     line = re.search(rf'^  File ".*/{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
     return int(line[1]) if line else None
 
 
-def _end_of_output(path: Path) -> str:
-    """Return the end of a process's output, or "" if it wrote no file."""
-    try:
-        with path.open("rb") as output:
-            output.seek(-min(path.stat().st_size, LAST_BYTES), os.SEEK_END)
-            return output.read().decode(errors="replace")
-    except FileNotFoundError:
-        return ""
+def _output(path: Path) -> str:
+    """Return the end of a process's output, which the tracer wrote to a file."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 @collector_paused()
@@ -153,7 +134,7 @@ def merge(folder: Path) -> Trace:
 
 def _process(process: ProcessRecord, folder: Path) -> Process:
     times = {run.id.kind: run.ns for run in process.runs if run.ending.is_complete}
-    failed = failures.in_words(status_file(folder, process.id))
+    failed = failures.in_words(folder / process.id.file_stem)
     ended, why_no_warm = failed or process.done or str(ending_of(process, folder)), process.why_no_warm
     return Process(
         name=str(process.id),
