@@ -32,7 +32,7 @@ def course(tmp_path: Path) -> Path:
 
 
 def test_a_copy_equals_the_folder_and_writes_stay_in_it(course: Path) -> None:
-    copy = path_for(course, 0)
+    copy = path_for(course)
     assert make(course, copy, shared=[course / "rendered"]) == [] and copy.parent == course.parent
     assert sorted(os.listdir(copy)) == sorted(os.listdir(course))
     links = {name for name in os.listdir(copy) if (copy / name).is_symlink()}
@@ -58,7 +58,7 @@ def test_a_copy_equals_the_folder_and_writes_stay_in_it(course: Path) -> None:
 def test_large_and_many_files_are_linked_and_named(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (course / "sub/large").write_bytes(b"x" * 100)
     monkeypatch.setattr(private_folder, "FILE_BYTES", 99)
-    copy = path_for(course, 0)
+    copy = path_for(course)
     assert make(course, copy) == [course / "sub/large"] and (copy / "sub/large").is_symlink()
     remove(copy)
     monkeypatch.setattr(private_folder, "ENTRIES", 3)  # fewer than the course has
@@ -69,7 +69,7 @@ def test_large_and_many_files_are_linked_and_named(course: Path, monkeypatch: py
 
 
 def test_read_only_folders_are_removed(course: Path) -> None:
-    copy = path_for(course, 0)
+    copy = path_for(course)
     make(course, copy)
     for folder in (copy / "sub/deep", copy / "sub", copy):
         folder.chmod(0o500)
@@ -80,15 +80,15 @@ def test_read_only_folders_are_removed(course: Path) -> None:
 def test_copies_of_dead_tracers_are_removed(course: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    dead, living = (course.parent / f".course-trace-{pid}-0" for pid in (ended.pid, os.getppid()))
+    dead, living = (course.parent / f".course-trace-{pid}" for pid in (ended.pid, os.getppid()))
     other = course.parent / ".course-trace-notes-of-mine"
-    for folder in (dead, living, other, path_for(course, 0)):
+    for folder in (dead, living, other, path_for(course)):
         folder.mkdir()
         (folder / "left").touch()
-    make(course, path_for(course, 0))
-    assert not dead.exists() and living.exists() and other.exists() and not (path_for(course, 0) / "left").exists()
+    make(course, path_for(course))
+    assert not dead.exists() and living.exists() and other.exists() and not (path_for(course) / "left").exists()
 
 
 def test_a_copy_of_a_folder_beside_which_nothing_can_be_written(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: path != course.parent)
-    assert path_for(course, 0).parent == Path(tempfile.gettempdir())
+    assert path_for(course).parent == Path(tempfile.gettempdir())

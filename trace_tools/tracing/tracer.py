@@ -113,7 +113,7 @@ class Tracer:
             device=machine.device,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             commit=commit_of(Path(self.job.lecture)),
-            root=str(private_folder.path_for(self.job.folder, 0)),
+            root=str(private_folder.path_for(self.job.folder)),
             parent=os.getpid(),
         )
         self.job.write(folder)

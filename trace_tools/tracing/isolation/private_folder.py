@@ -1,6 +1,6 @@
 """Run a lecture in a copy beside its folder, so that what a run writes disappears with the copy.
 
-course/lecture.py runs as .course-trace-4711-0/lecture.py: `../data/x` is found and written as in plain Python. Links
+course/lecture.py runs as .course-trace-4711/lecture.py: `../data/x` is found and written as in plain Python. Links
 replace copies for what is shared (the folder of the pages, version control, virtual environments) or large. If the
 folder beside is not writable, the copy is in the temporary folder, where `..` is another folder.
 """
@@ -21,10 +21,10 @@ ENTRIES = 5000  # most entries of the copy
 SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
 
 
-def path_for(folder: Path, number: int) -> Path:
-    """Return the path of the copy for parallel process `number` of this tracer, which is the same in each run."""
+def path_for(folder: Path) -> Path:
+    """Return the path of the copy for this tracer, which is the same in each run."""
     above = folder.parent if os.access(folder.parent, os.W_OK) else Path(tempfile.gettempdir())
-    return above / f".{folder.name}-trace-{os.getpid()}-{number}"
+    return above / f".{folder.name}-trace-{os.getpid()}"
 
 
 def make(folder: Path, copy: Path, shared: Sequence[Path] = ()) -> list[Path]:
@@ -87,9 +87,9 @@ def _is_shared(path: Path, shared: Sequence[Path]) -> bool:
 
 def _sweep(copy: Path) -> None:
     """Remove the copies of dead tracers beside a copy, and the content of the copy."""
-    name, pid, _ = copy.name.rsplit("-", 2)
+    name, pid = copy.name.rsplit("-", 1)
     for other in copy.parent.glob(f"{name}-*"):
-        owner = other.name.rsplit("-", 2)[1]
+        owner = other.name.rsplit("-", 1)[1]
         if owner.isdigit() and owner != pid and _has_ended(int(owner)):
             remove(other)
     if copy.exists():
