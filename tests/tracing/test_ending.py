@@ -46,16 +46,6 @@ def test_waiting_for_threads_and_processes_is_limited() -> None:
     assert not thread.is_alive() and not process.is_alive()
 
 
-def test_an_exceeded_limit_is_reported_once() -> None:
-    reported = threading.Semaphore(0)
-    with ending.limited(reported.release):
-        pass
-    assert not reported.acquire(timeout=0.4)
-    with ending.limited(reported.release):
-        assert reported.acquire(timeout=5)
-    assert not reported.acquire(timeout=0.4)
-
-
 @pytest.mark.parametrize(
     ("call", "status"),
     [

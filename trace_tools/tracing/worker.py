@@ -46,7 +46,7 @@ from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WAR
 from trace_tools.tracing import failures, included, survey
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, still_running, wait_for_others
+from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, still_running, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile, out_of_the_way
 from trace_tools.tracing.isolation.private_folder import make, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
@@ -179,9 +179,12 @@ class _Pass:
             return os.EX_IOERR if self.journal.trouble else 0 if ending == COMPLETE else 1
 
         # Without a limit, a process that exit functions wait for could block this one.
-        with limited(lambda: os._exit(end(still_running()))):
-            threading._shutdown()  # type: ignore[attr-defined]  # ends pools, or exit functions wait for their workers
-            self.context.run(atexit._run_exitfuncs)
+        limit = threading.Timer(WAIT_S, lambda: os._exit(end(still_running())))
+        limit.daemon = True
+        limit.start()
+        threading._shutdown()  # type: ignore[attr-defined]  # ends pools, or exit functions wait for their workers
+        self.context.run(atexit._run_exitfuncs)
+        limit.cancel()
         return end([])
 
     def _run_all(self) -> Ending:

@@ -1,7 +1,6 @@
 """End a run as Python ends a program: wait for the lecture's threads and processes, flush the journal.
 
     running = wait_for_others(report)  # after each run: ["thread worker 1", "process Process-1 (12)"] still run
-    with limited(on_timeout): threading._shutdown(); atexit…  # at the end of the process
     with flush_on_exit(flush): …  # in it, `os._exit(3)` and `os.execv(…)` first call `flush`
 
 Python waits without limit. A run waits `WAIT_S`, so that the work of these threads and processes belongs to it.
@@ -9,7 +8,6 @@ Python waits without limit. A run waits `WAIT_S`, so that the work of these thre
 
 from __future__ import annotations
 
-import _thread
 import os
 import sys
 import threading
@@ -19,7 +17,6 @@ from sys import _current_frames
 from time import monotonic, sleep
 from typing import Any
 
-from trace_tools.describing.threads import start_apart
 from trace_tools.util.interpreter import replaced
 
 WAIT_S = 60.0
@@ -59,23 +56,6 @@ def _is_idle(thread: threading.Thread) -> bool:
         return not getattr(thread, "pending_work_items", None)
     frame, pools = _current_frames().get(thread.ident or 0), sys.modules.get("concurrent.futures.thread")
     return frame is not None and pools is not None and frame.f_code is pools._worker.__code__
-
-
-@contextmanager
-def limited(on_timeout: Callable[[], None]) -> Iterator[None]:
-    """Call `on_timeout`, in another thread, if the block takes longer than `WAIT_S`."""
-    over = _thread.allocate_lock()
-    over.acquire()
-
-    def watch() -> None:
-        if not over.acquire(timeout=WAIT_S):
-            on_timeout()
-
-    start_apart(watch)
-    try:
-        yield
-    finally:
-        over.release()
 
 
 @contextmanager
