@@ -134,7 +134,7 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_620, 6_200),
+    "tracing": (5_600, 6_200),
     "pages": (5_260, 4_300),
     "diff": (5_140, 4_600),
     "presentation": (2_230, 1_500),

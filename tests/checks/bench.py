@@ -57,6 +57,13 @@ def main():
 # name, source with the number of iterations as `{n}`, that number, statements in each, goal in µs
 STATEMENTS = (
     ("unannotated statement", "for i in range({n}):\n        x = i\n        y = x", 20_000, 3, 0.3),
+    (
+        "one in four inspected",
+        "for i in range({n}):\n        x = i\n        y = x\n        z = y  # @inspect z",
+        20_000,
+        4,
+        0.7,
+    ),
     ("a call, with its loop", "f = lambda: None\n    for i in range({n}):\n        f()", 5_000, 1, 3),
     ("scalar @inspect", "for i in range({n}):\n        x = i  # @inspect x", 10_000, 1, 5),
     ("tensor @inspect", "x = torch.ones(16)\n    for i in range({n}):\n        y = x  # @inspect y", 5_000, 1, 40),

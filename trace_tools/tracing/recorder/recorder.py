@@ -151,7 +151,7 @@ class Call:
             if n >= recorder.limits.first:
                 self.rings[statement] = Ring(n, recorder.limits.last)
         self.ring, self.here, self.seq, self.current, self.open = ring, here, seq, statement, True
-        if now > recorder.due:
+        if now > recorder.due:  # from here, because the watching thread may wait long for the interpreter's lock
             recorder.flush()
         clock.lost = perf_counter() - at
 
@@ -308,7 +308,7 @@ class Call:
     def close(self) -> None:
         """Close the call: the executions that the limit keeps are certain now."""
         recorder = self.recorder
-        recorder.calls.pop(self.key, None)  # first, because the lecture may have filled the stack
+        recorder.calls.pop(self.key, None)  # first: after a deep recursion, the calls below raise RecursionError
         at = self._finish(perf_counter() - recorder.clock.lost)
         self._stop_timing()
         if self.rings:
@@ -526,7 +526,7 @@ class Call:
 
     def _claim(self, statement: int, sides: tuple[object, ...], *, held: bool) -> None:
         recorder = self.recorder
-        with recorder.clock.excluded():
+        with recorder.clock.excluded():  # the device may be timing an enclosing step
             test, expressions = recorder.program.claims[statement]
             described: list[Any] = [None if side is UNSET_SIDE else self._described(side) for side in sides]
             seen = [pair for pair in zip(expressions, described, strict=True) if pair[1] is not None]
