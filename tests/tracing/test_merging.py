@@ -73,7 +73,7 @@ def with_content(record: RunRecord, **content: Any) -> RunRecord:
 
 
 def merged(*timed: RunRecord, **others: Any) -> list[Event]:
-    return events(Runs(timed, **others))
+    return events(Runs([*timed, *others.values()]))
 
 
 def steps(merged_events: list[Event]) -> list[Step]:
@@ -130,10 +130,11 @@ def test_the_warm_run_of_median_duration_is_shown() -> None:
 
 
 def test_a_failed_run_is_shown_only_if_none_completed() -> None:
-    failed = run("pass 1, warm", 1)
-    failed.ending = Ending("raised", "ValueError", 3)
-    assert Runs([run("pass 1, cold", 1), failed]).shown.id.kind == "cold"
-    assert Runs([failed]).shown is failed
+    failed = run("pass 1, warm", 1), run("pass 1, cold", 1)
+    for one in failed:
+        one.ending = Ending("raised", "ValueError", 3)
+    assert Runs([run("pass 1, cold", 1), failed[0]]).shown.id.kind == "cold"
+    assert Runs([failed[1]]).shown is failed[1]
 
 
 def merged_narrative(*narratives: Any) -> Any:

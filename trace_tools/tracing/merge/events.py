@@ -170,8 +170,7 @@ def _claim(step: Step, runs: Runs) -> tuple[Claim | None, list[Observed]]:
     own = step.claim
     if own is None:
         return None, []
-    judging = [*runs.timed, *runs.abandoned]
-    failed = [str(run.id) for run in judging if any(one.id in run.failed for one in runs.steps_at(step, [run]))]
+    failed = [str(run.id) for run in runs.judging if any(one.id in run.failed for one in runs.steps_at(step, [run]))]
     of = ([one.claim.sides if one.claim else [] for one in runs.steps_at(step, some)] for some in runs.compared)
     sides = _compared(own.sides, *of)
     if not failed and not own.held:

@@ -1,6 +1,6 @@
 """Match the runs of a trace with one another, and choose the run that the trace shows: a run of median duration.
 
-runs = Runs.of(processes)
+runs = Runs(recorded)
 runs.shown                                 the run that the trace shows
 runs.steps_at(step, runs.warm)             the same step in each warm run that reached it
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trace_tools.trace.identities import COLD, COUNTED, PASS, TOP, WARM, CallCounter, CallKey, Positions, StepKey
+from trace_tools.trace.identities import COLD, COUNTED, TOP, WARM, CallCounter, CallKey, Positions, StepKey
 from trace_tools.trace.model import Frame, Step
-from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord
+from trace_tools.tracing.merge.reader import RunRecord
 
 UNKNOWN = -2  # position of a step whose call is unknown, because its record is damaged
 
@@ -19,49 +19,24 @@ UNKNOWN = -2  # position of a step whose call is unknown, because its record is 
 class Runs:
     """The runs of a trace. The same call, or step, has the same position in all of them: see `trace.identities`."""
 
-    def __init__(
-        self,
-        timed: Sequence[RunRecord],
-        counted: RunRecord | None = None,
-        abandoned: Sequence[RunRecord] = (),
-        floor_ns: int | None = None,
-    ) -> None:
-        """Take the timed runs of the passes, and the counted run.
-
-        `abandoned` are warm runs that failed: they have no valid times, but they judged claims. `floor_ns`
-        is the reading of the device's clock for an empty step.
-        """
+    def __init__(self, recorded: Sequence[RunRecord], floor_ns: int | None = None) -> None:
+        """Take the runs of all passes, of which one has steps, and the device clock's reading for an empty step."""
         self.floor_ns = floor_ns
-        self.timed = timed  # pass 1 cold, pass 1 warm, pass 2 cold …
-        self.cold = [run for run in timed if run.id.kind == COLD]
-        self.warm = [run for run in timed if run.id.kind == WARM]
+        self.counted = next((run for run in recorded if run.id.kind == COUNTED), None)
+        self.cold = [run for run in recorded if run.id.kind == COLD and run.steps]
+        warm = [run for run in recorded if run.id.kind == WARM]
+        # A warm run that failed after a complete cold one has no valid times, but it judged claims.
+        self.warm = [run for run in warm if run.ending.is_complete]
+        self.timed = [run for run in recorded if run in self.cold or run in self.warm]
+        self.judging = [*self.timed, *(run for run in warm if run not in self.warm)]
         # all; those whose samples come first; the cold runs, if these are the warm ones
-        self.compared = (timed, self.warm or self.cold, self.cold if self.warm else [])
-        self.counted = counted
-        self.abandoned = abandoned
+        self.compared = (self.timed, self.warm or self.cold, self.cold if self.warm else [])
         self.positions = Positions()
-        for run in (*timed, *abandoned, *([counted] if counted else [])):
+        for run in (*self.judging, *([self.counted] if self.counted else [])):
             self._locate(run)
-        self.complete = [run for run in timed if run.ending.is_complete]
-        candidates = [run for run in self.complete if run in self.warm] or self.complete or timed[:1]
-        by_time = sorted(candidates, key=lambda run: run.ns or 0)
+        self.complete = [run for run in self.timed if run.ending.is_complete]
+        by_time = sorted(self.warm or self.complete or self.timed[:1], key=lambda run: run.ns or 0)
         self.shown = by_time[(len(by_time) - 1) // 2]
-
-    @classmethod
-    def of(cls, processes: Sequence[ProcessRecord]) -> Runs | None:
-        """Return the runs of all processes; None if no pass recorded a step."""
-        recorded = [run for process in processes if process.id.kind == PASS for run in process.runs]
-        of_passes = [run for run in recorded if run.id.kind != COUNTED]
-        # The samples of a warm run that failed after a complete cold one don't count.
-        timed = [run for run in of_passes if run.steps and (run.ending.is_complete or run.id.kind == COLD)]
-        if not timed:
-            return None
-        return cls(
-            timed,
-            counted=next((run for run in recorded if run.id.kind == COUNTED), None),
-            abandoned=[run for run in of_passes if run not in timed],
-            floor_ns=max((process.floor_ns for process in processes if process.floor_ns is not None), default=None),
-        )
 
     def _locate(self, run: RunRecord) -> None:
         """Give each call and each step of a run its position."""

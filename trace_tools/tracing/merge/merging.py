@@ -98,10 +98,11 @@ def merge(folder: Path) -> Trace:
         raise NothingRecordedError(f"nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in job.modules)]
     records = [read_process(path, sources) for path in passes]
-    runs = Runs.of(records)
-    if runs is None:
+    recorded = [run for record in records for run in record.runs]
+    if not any(run.steps for run in recorded):
         why = last_words(folder) or next(one.done or str(ending_of(one, folder)) for one in records)
         raise NothingRecordedError(f"nothing was recorded; {why}")
+    runs = Runs(recorded, max((one.floor_ns for one in records if one.floor_ns is not None), default=None))
     steps = events(runs)
     dropped = [
         calls_left_out(count, function, f"the first {CALLS:,} that were kept" if count else "")
