@@ -43,7 +43,8 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
     start, timeit_before, arguments_of = threading.Thread.start, timeit.Timer.timeit, inspect.getargvalues
 
     def recorded_start(self: threading.Thread) -> None:
-        recorder.starts(self, _getframe(1))
+        if not recorder.timed:
+            recorder.starts(self, _getframe(1))
         start(self)
 
     def record_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
