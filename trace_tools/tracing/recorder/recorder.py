@@ -150,7 +150,8 @@ class Call:
             self.n = counts[statement] = n = counts.get(statement, 0) + 1
             if n >= recorder.limits.first:
                 self.rings[statement] = Ring(n, recorder.limits.last)
-        self.ring, self.here, self.seq, self.current, self.open = ring, here, seq, statement, True
+        self.ring, self.here = ring, here  # in two lines, because Python makes a tuple of more than three
+        self.seq, self.current, self.open = seq, statement, True
         if now > recorder.due:  # from here, because the watching thread may wait long for the interpreter's lock
             recorder.flush()
         clock.lost = perf_counter() - at
