@@ -47,7 +47,7 @@ def test_the_table_stays_bounded() -> None:
         memory = Memory()
         labels.add(key, dead=memory.dead)
         memory.freed = True
-    assert len(labels) <= FIRST_PRUNING
+    assert len(labels._memories) <= FIRST_PRUNING
     assert labels.find(-9) == "s10"
 
 

@@ -1,4 +1,4 @@
-"""The functions that numba compiles are found by names; `test_programs` runs them."""
+"""The functions that numba compiles are found by their names; `test_programs` runs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ DEFINED = (
         ("import pandas\npandas.Series([1]).rolling(1).apply(f, engine='numba')\n", {"f"}),
         ("from beside import fast\n@fast\ndef h(x): return x\n", {"h"}),
         ("from plain import fast\n@fast\ndef h(x): return x\n", set()),
-        ("import numba\nprint(f(1), map(g, [1]), numba.__version__)\n", set()),
+        ("import numba\nprint(f(1), g(2), C().m(3), numba.__version__)\n", set()),
+        ("import numba\ndef pick(): return numba.njit\nh = pick()(f)\n", {"f"}),
+        ("import numba\nh, = map(numba.njit, [f])\n", {"f"}),
+        ("import numba\nall = {'a': f}\nfast = {k: numba.njit(one) for k, one in all.items()}\n", {"f"}),
+        ("import numba\nall = []\nall.append(g)\nfast = [numba.njit(one) for one in all]\n", {"g"}),
+        ("import numba\ndef main(): return f(1)\nif __name__ == '__main__':\n    print(main)\n", set()),
     ],
 )
 def test_functions_that_numba_compiles(text: str, names: set[str], tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_full_disk_is_reported_and_lines_are_kept(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "write", full)
     journal.write([Failed(1)])
-    assert journal.trouble == "a.journal: No space left on device"
+    assert journal.failed
     monkeypatch.setattr(os, "write", write)
     journal.write([Failed(2)])
     assert list(read_journal(journal.path)) == [Failed(1), Failed(2)]
@@ -103,7 +103,7 @@ def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "write", nearly_full)
     journal.write([Failed(n) for n in (1, 2, 3, 4)])  # 13 bytes each
-    assert journal.path.read_bytes() == b'{"failed":1}\n{"failed":2}\n{"failed":3}\n' and journal.trouble
+    assert journal.path.read_bytes() == b'{"failed":1}\n{"failed":2}\n{"failed":3}\n' and journal.failed
     room[0] = 1000
     journal.write([Failed(5)])
     assert list(read_journal(journal.path)) == [Failed(n) for n in (1, 2, 3, 4, 5)]
@@ -123,5 +123,5 @@ def test_a_journal_can_be_written_after_a_directory_change(tmp_path: Path, monke
     monkeypatch.chdir("elsewhere")
     journal.write([Failed(1)])
     journal.close()
-    assert journal.trouble is None and list(read_journal(tmp_path / "pass-1.journal")) == [Failed(1)]
+    assert not journal.failed and list(read_journal(tmp_path / "pass-1.journal")) == [Failed(1)]
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "pass-1.journal"]

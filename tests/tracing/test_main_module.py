@@ -131,6 +131,8 @@ ENDS = {
     "pool": "    multiprocessing.set_start_method('spawn')\n    pool = multiprocessing.Pool(1)\n"
     "    main(pool.map(square, [3]))\n    pool.terminate()\n",
     "error": "    main(1)\n    main(13)\n",
+    "hook": "    sys.excepthook = lambda *error: print('hook', error[1]) or sys.__excepthook__(*error)\n"
+    "    main(1)\n    leave('unlucky')\n",
     "status": "    main(1)\n    sys.exit(3)\n",
 }
 PROGRAMS = {

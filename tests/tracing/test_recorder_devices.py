@@ -333,7 +333,7 @@ def fails():
     z = 1 + raises()  # @inspect z
 def raises(): raise ValueError
 """)  # fmt: skip
-    assert lecture.recorder.clock.events == 0
+    assert lecture.recorder.clock.timed_steps == 0
 
 
 def test_nothing_is_synchronised_while_a_graph_is_captured(trace: Trace, clock: Clock) -> None:

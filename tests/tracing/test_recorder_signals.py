@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.describing import arrays  # noqa: F401  (else an alarm may arrive in its import)
+from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.tracing.listening import listening
 
 ALARMS = """

@@ -34,9 +34,6 @@ class StorageLabels:
         self._numbers = itertools.count(1)
         self._prune_at = FIRST_PRUNING
 
-    def __len__(self) -> int:
-        return len(self._memories)
-
     def find(self, key: int) -> str | None:
         """Return the label of the live memory with this `key`: the address of the object that owns it."""
         memory = self._memories.get(key)

@@ -224,21 +224,17 @@ class Accelerator:
 
     # ------------------------------------------------------------------ memory
 
-    def allocated_bytes(self, device: int | None = None) -> int:
+    def allocated_bytes(self) -> int:
         """Return the bytes that tensors use in torch's allocator."""
-        return sum(self._each(self.module.memory_allocated, device))
+        return sum(self._each(self.module.memory_allocated))
 
-    def peak_bytes(self, device: int | None = None) -> int:
-        """Return the peak of `allocated_bytes` since the last `reset_peaks`, summed over devices."""
-        return sum(self._each(self.module.max_memory_allocated, device))
-
-    def reserved_bytes(self, device: int | None = None) -> int:
+    def reserved_bytes(self) -> int:
         """Return the device memory that torch's allocator has reserved."""
-        return sum(self._each(self.module.memory_reserved, device))
+        return sum(self._each(self.module.memory_reserved))
 
     def peak_reserved_bytes(self) -> int:
         """Return the peak of reserved memory since the last `reset_peaks`, on the device with the highest peak."""
-        return max(self._each(self.module.max_memory_reserved, None))
+        return max(self._each(self.module.max_memory_reserved))
 
     def memory_info(self) -> tuple[int, int]:
         """Return the free and the total bytes of the current device."""
@@ -255,10 +251,8 @@ class Accelerator:
         """Return unused memory of the allocator to the device. Raises the errors of work that failed on a device."""
         self.module.empty_cache()
 
-    def _each(self, figure: Callable[..., int], device: int | None) -> list[int]:
-        if device is not None:
-            return [int(figure(device))]
-        # of the current device, and of others in use
+    def _each(self, figure: Callable[..., int]) -> list[int]:
+        """Return a figure of the current device and of others in use."""
         return [int(figure()), *(int(figure(index)) for index in self._other_devices())]
 
 

@@ -35,7 +35,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from trace_tools.metering import collectives
@@ -214,9 +214,6 @@ class Meter(EagerMode):
         now: dict[str, Any] = {f.name: getattr(self.totals, f.name) for f in fields(Totals)}
         now |= {name: figure.copy() for name, figure in now.items() if isinstance(figure, Counter)}
         return Totals(**now)
-
-    # A context in which the tracer's own operators are hidden from this meter and from any other mode in this thread.
-    paused = staticmethod(_disable_current_modes)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}

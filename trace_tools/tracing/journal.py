@@ -102,11 +102,11 @@ def decoded(line: bytes) -> Line:
 
 
 class Journal:
-    """Appends lines. A full disk is noted in `trouble`, and the lines wait for the next write."""
+    """Appends lines. A full disk is noted in `failed`, and the lines wait for the next write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.trouble: str | None = None
+        self.failed = False
         self.bytes = 0
         self._waiting = b""
         self._writes = True
@@ -121,8 +121,8 @@ class Journal:
             size = os.fstat(self._file).st_size
             while written < len(content):
                 written += os.write(self._file, content[written:])
-        except OSError as error:
-            self.trouble = f"{self.path.name}: {error.strerror}"
+        except OSError:
+            self.failed = True
             written, torn = content.rfind(b"\n", 0, written) + 1, written
             if written < torn:
                 os.ftruncate(self._file, size + written)

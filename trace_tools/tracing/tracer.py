@@ -1,7 +1,7 @@
 """Trace a lecture: describe the machine, run one fresh process per pass, the first of which also counts, then merge.
 
     traced = Tracer(Path("lecture.py"), Path("rendered"), TraceOptions(passes=5)).run()
-    traced.path                   # rendered/cpu/trace.yaml, or rendered/cpu/partial/trace.yaml
+    traced.path                   # rendered/<machine>/trace.yaml, or rendered/<machine>/partial/trace.yaml
     traced.trace.run.ended        # "complete", or how it ended
 
 This process checks the lecture, owns the run's folder (OUT/.run-…, see `run_folder`), starts the others, and merges

@@ -1,4 +1,4 @@
-"""Run a lecture under probes in one process of a trace, cold and then warm, and write its journal.
+"""Run a lecture under probes in one process of a trace, cold, warm and maybe counted, and write its journal.
 
     python -m trace_tools.tracing.worker RUN pass-1
 
@@ -106,8 +106,8 @@ def load_torch() -> None:
     """Import torch, and what describes and counts tensors: else the first `@inspect` and `count` would wait for it."""
     with unsignalled():  # torch's threads must not handle the lecture's signals
         importlib.import_module("torch")
-        importlib.import_module("trace_tools.describing.tensors")
-        importlib.import_module("trace_tools.metering.meters")
+        for module in ("describing.tensors", "describing.torch_modes", "metering.meters"):
+            importlib.import_module(f"trace_tools.{module}")
 
 
 class _Pass:
@@ -128,9 +128,10 @@ class _Pass:
 
             self.records_graph = records_graph
             self.is_compiling = sys.modules["torch"].compiler.is_dynamo_compiling
-        if "numpy" in job.text:  # before the lecture, so that its generator is seeded
+        if job.torch or "numpy" in job.text:  # before the lecture, so that its generator is seeded
+            # with what describes arrays: importlib drops what a signal's handler raises in an import
             with contextlib.suppress(ImportError):
-                importlib.import_module("numpy")
+                importlib.import_module("trace_tools.describing.arrays")
         self.runs = [COLD] if job.options.draft else [COLD, WARM]
         self.runs += [COUNTED] if job.torch and name == job.passes[0] else []
         source = parse_source(job.text, job.lecture)
@@ -176,7 +177,7 @@ class _Pass:
             if running:
                 self.note("notes", [f"still running after the lecture had ended: {', '.join(running)}"])
             self.journal.close()
-            return os.EX_IOERR if self.journal.trouble else 0 if ending == COMPLETE else 1
+            return os.EX_IOERR if self.journal.failed else 0 if ending == COMPLETE else 1
 
         # Without a limit, a process that exit functions wait for could block this one.
         limit = threading.Timer(WAIT_S, lambda: os._exit(end(still_running())))
@@ -268,6 +269,10 @@ class _Pass:
                 self.note("notes", [f"{RECORDING} {share} of the {formats.duration(ns)} before Ctrl-C"])
             if self.forked:
                 _end_as_plain(ended_by)
+            hook = sys.excepthook
+            if ended_by is not None and hook is not sys.__excepthook__ and not isinstance(ended_by, SystemExit):
+                with contextlib.suppress(BaseException):  # Python, too, goes on
+                    hook(type(ended_by), ended_by, ended_by.__traceback__)
             try:
                 running = wait_for_others(self.progress.enter)
             except KeyboardInterrupt as error:

@@ -20,6 +20,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ def settings() -> Iterator[Setting]:
     yield "sys.argv", lambda: sys.argv[:], lambda before: sys.argv.__setitem__(slice(None), before)
     yield "recursion limit", sys.getrecursionlimit, sys.setrecursionlimit
     yield "warning filters", lambda: warnings.filters[:], _set_warning_filters
-    yield "logging", lambda: (logging.root.level, logging.root.handlers[:]), _set_logging
+    yield "logging", _loggers, _set_loggers
+    yield "garbage collector", lambda: (gc.isenabled(), gc.get_threshold()), _set_collector
+    for module, name in ((sys, "excepthook"), (sys, "displayhook"), (sys, "unraisablehook"), (threading, "excepthook")):
+        yield f"{module.__name__}.{name}", partial(getattr, module, name), partial(setattr, module, name)
     yield "start method", _start_method, _set_start_method
     if (numpy := sys.modules.get("numpy")) is not None:
         yield "NumPy's errors", numpy.geterr, lambda before: numpy.seterr(**before)
@@ -77,9 +81,30 @@ def _set_warning_filters(before: list[Any]) -> None:
     warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
-def _set_logging(before: tuple[int, list[logging.Handler]]) -> None:
-    logging.root.setLevel(before[0])
-    logging.root.handlers[:] = before[1]
+def _loggers() -> dict[str, tuple[Any, ...]]:
+    """Return the settings of the loggers that no library owns: else a named one prints every line twice when warm."""
+    names = [name for name, made in logging.root.manager.loggerDict.items() if isinstance(made, logging.Logger)]
+    libraries = sys.modules.keys() - {"__main__"}
+    own = {name: logging.getLogger(name) for name in names if name.partition(".")[0] not in libraries}
+    return {
+        name: (one.level, one.handlers[:], one.filters[:], one.propagate, one.disabled)
+        for name, one in {**own, "": logging.root}.items()
+    }
+
+
+def _set_loggers(before: dict[str, tuple[Any, ...]]) -> None:
+    for name in _loggers().keys() - before.keys():
+        del logging.root.manager.loggerDict[name]
+    for name, (level, handlers, filters, propagate, disabled) in before.items():
+        logger = logging.getLogger(name or None)
+        logger.setLevel(level)
+        logger.handlers[:], logger.filters[:] = handlers, filters
+        logger.propagate, logger.disabled = propagate, disabled
+
+
+def _set_collector(before: tuple[bool, tuple[int, int, int]]) -> None:
+    (gc.enable if before[0] else gc.disable)()
+    gc.set_threshold(*before[1])
 
 
 def _start_method() -> Any:

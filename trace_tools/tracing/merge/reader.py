@@ -1,6 +1,6 @@
 """Read a process's journal into its runs: calls and steps, as in a trace of one run.
 
-process = read_process(folder / "pass-1.journal", source)
+process = read_process(folder / "pass-1.journal", [source])
 [str(run.id) for run in process.runs]  # ["pass 1, cold", "pass 1, warm"]
 """
 

@@ -1,7 +1,8 @@
 """Measure time with a clock that stops while anything is being recorded, and steps on a device also by the device.
 
 The time of a step is a difference of two readings of `perf_counter() - clock.lost`. All recording time is added to
-`lost`, so that it counts in no step, however many are open.
+`lost`, so that it counts in no step, however many are open. `clock.lost = perf_counter() - at` sets the clock back to
+its reading `at`: all time since then is lost.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class RecordingClock:
         self.describe_failure = describe_failure  # also reports it to the reader
         self.lost = 0.0  # recording time so far in s: excluded from every step open at the time
         self.lost_when_idle = 0.0  # `lost` when the device was last known to be idle
-        self.events = 0  # steps that are being timed on the device
+        self.timed_steps = 0  # steps that are being timed on the device
         self.floor_s: float | None = None  # reading of the device's clock for an empty step, once measured
         self.empty_wait_s = 0.0  # time that `stop` takes for an empty step
         self.device_failed: str | None = None  # description of the device's failure: no more calls to the device
@@ -55,7 +56,7 @@ class RecordingClock:
         `reading` is this clock's reading, and `line` the line of the step. The returned reading is later if an
         enclosing step is being timed on the device: that step lasts until its work is done, and this step starts then.
         """
-        if self.events:
+        if self.timed_steps:
             self.wait_for_device(gpu.wait)
             reading = perf_counter() - self.lost
         queued_s = 0.0
@@ -135,7 +136,7 @@ class RecordingClock:
     @contextmanager
     def excluded(self) -> Iterator[None]:
         """Exclude the `with` block from every step, including steps timed by the device's clock."""
-        gpu = self.waitable_gpu() if self.events else None
+        gpu = self.waitable_gpu() if self.timed_steps else None
         if gpu is not None:
             self.wait_for_device(gpu.wait)  # until its work is done, time belongs to the step
         started, lost = perf_counter(), self.lost

@@ -28,7 +28,7 @@ class Lines(list[Any]):
     """Lines of calls in a step that later executions of its statement may replace."""
 
     left_out = False
-    certain = False  # whether a claim failed in the step
+    failed = False  # whether a claim failed in the step
 
 
 class Ring:

@@ -73,13 +73,17 @@ UNSET_SIDE = _Unset()
 
 
 class Call:
-    """One recorded call."""
+    """One recorded call of a lecture's function: a `Frame` of the trace, and `_@frame` in the generated code.
+
+    Of its open step, `seq`, `current` and `n` become the fields `id`, `statement` and `execution` of a `Step`, and the
+    call's own `id` the field `frame`.
+    """
 
     code: CodeType | None = None
     seq = -1  # number of the step in the run
     n = 0  # number of the step among the executions of its statement
     fields: dict[str, Any] | None = None  # what its next line says beside its time
-    here: Lines | None = None  # lines of the calls that it makes
+    here: Lines | None = None  # destination of its line and of its calls' lines; None in a ring until it calls
     ended: float | None = None  # reading of the clock when the step ended, while its values are read
     covered = False  # whether calls from the step are not recorded
     timing: DeviceTiming | None = None
@@ -167,9 +171,9 @@ class Call:
             at = perf_counter() - clock.lost
             self.started, timing = clock.start_on_device(gpu, at, recorder.program.places[statement][1])
             if timing is not None:
-                if timing.queued_s and not clock.events:  # else it counts in the enclosing step
+                if timing.queued_s and not clock.timed_steps:  # else it counts in the enclosing step
                     self.set("queued_ns", [round(1e9 * timing.queued_s)])
-                clock.events += self.timing is None
+                clock.timed_steps += self.timing is None
                 self.timing = timing
             clock.lost_when_idle = perf_counter() - self.started
         clock.lost = perf_counter() - self.started
@@ -181,7 +185,7 @@ class Call:
         if timing is not None:
             launched_s = at - self.started
             self.timing = None
-            clock.events -= 1
+            clock.timed_steps -= 1
             line = self.recorder.program.places[self.current][1]  # type: ignore[index]
             gpu = clock.waitable_gpu()  # None if the statement began to capture a graph
             seconds = clock.stop_on_device(gpu, timing, line) if gpu is not None else None
@@ -206,7 +210,7 @@ class Call:
         now = perf_counter() - clock.lost
         if self.seq == token[1] and self.ended is not None:  # its values were read before it ended
             at, self.ended = self.ended, None
-            if clock.events:
+            if clock.timed_steps:
                 clock.resume(at)
         else:
             at = self.started = self._finish(now)
@@ -219,7 +223,7 @@ class Call:
         """Close the open step, if any, at this reading of the clock; return the reading when it ended."""
         if self.ended is not None:
             at, self.ended = self.ended, None
-            if self.recorder.clock.events:
+            if self.recorder.clock.timed_steps:
                 self.recorder.clock.resume(at)
         elif at - self.started > PRINTED_S and self.recorder.has_grown():
             self._take_output()
@@ -254,15 +258,15 @@ class Call:
         _, _, seconds, _, lines = entry
         if lines is None:
             return
-        recorder_limits = self.recorder.limits
+        of_run = self.recorder.limits
         ring.called -= 1
-        if lines.certain and recorder_limits.rescued < limits.FAILED:
-            recorder_limits.rescued += 1
+        if lines.failed and of_run.rescued < limits.FAILED:
+            of_run.rescued += 1
             ring.rescued += 1
             ring.seconds -= seconds or 0
             self._put_kept(statement, entry)
         else:
-            ring.seconds += recorder_limits.leave_out(lines, self.id)
+            ring.seconds += of_run.leave_out(lines, self.id)
 
     def _put_kept(self, statement: int, entry: Kept) -> None:
         """Write an execution of a ring."""
@@ -343,7 +347,7 @@ class Call:
         """Stop timing the open step on the device, because an error has ended it."""
         if self.timing is not None:
             self.timing = None
-            self.recorder.clock.events -= 1
+            self.recorder.clock.timed_steps -= 1
 
     # ------------------------------------------------------------------------------ what happens in a step
 
@@ -517,7 +521,7 @@ class Call:
         call: Call | Skipped | None = self
         while call is not None:
             if isinstance(call, Call):
-                call.lines(announce=False).certain = True
+                call.lines(announce=False).failed = True
             call = call.parent
         if raises:
             self.failing = self.seq
@@ -915,6 +919,8 @@ class Recorder:
             owner = nearest_recorded(owner.parent)
         if owner is not None:
             owner.emit(kind, content, joined)
+        elif kind == "stdout" and self.last is not None:  # after the end, by the lecture's `sys.excepthook`
+            self.last.emit_late(content)
         self.clock.lost += perf_counter() - now
 
     def printed(self, text: str) -> None:
