@@ -43,7 +43,7 @@ class Rewording:
     def of(self, narrative: Text | Note) -> Text | Note | None:
         """Return recorded narrative in the current words; None if its text does not tell where its values are."""
         if None not in self.was:
-            return replace(narrative, text="".join(filter(None, self.now)))
+            return replace(narrative, text="".join(filter(None, self.now)), varied=None)
         form = "".join("(.*?)" if part is None else re.escape(part) for part in self.was)
         found = re.fullmatch(form, narrative.text or "", re.DOTALL)
         if found is None:
