@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import _thread
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 # Except the signals of a thread's own faults, which `faulthandler` reports at once.
 SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
-@contextmanager
-def unsignalled() -> Iterator[None]:
-    """Block signals in the block, and in the threads that start in it, which inherit the mask."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in it, a handler may raise
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+class unsignalled:  # a context manager
+    """Block signals in the block, and in the threads that start in it, which inherit the mask.
+
+    Not a generator: another thread may get a signal, whose handler then raises between the generator's `yield` and the
+    block. Signals stayed blocked while the error lived, and the lecture waited forever for its next alarm.
+    """
+
+    def __enter__(self) -> None:
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in it, a handler may raise
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
 
 def start_apart(function: Callable[[], object]) -> None:

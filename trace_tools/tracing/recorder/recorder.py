@@ -476,11 +476,9 @@ class Call:
 
     def _failed(self) -> Any:
         """Return the description of an expression's error."""
-        error = exception()
-        assert error is not None
-        if is_of_a_signal(error):
-            raise error
-        return self.recorder.describer.error(error)
+        if is_of_a_signal(exception()):
+            raise  # no name here holds the error: it would hold this frame, and live until the next collection
+        return self.recorder.describer.error(exception())
 
     def _described(self, value: object) -> Any:
         """Describe a value, unless torch records a graph; functions of the lecture that this calls, such as a
