@@ -134,11 +134,11 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_600, 6_200),
-    "pages": (5_260, 4_300),
+    "tracing": (5_560, 6_200),
+    "pages": (5_240, 4_300),
     "diff": (5_140, 4_600),
     "presentation": (2_230, 1_500),
-    "machines": (1_870, 1_400),
+    "machines": (1_480, 1_400),
     "metering": (1_600, 1_600),
     "trace": (2_190, 1_600),
     "source": (1_550, 1_300),
@@ -149,11 +149,11 @@ CEILINGS = {
     "live": (290, 350),
     "util": (790, 600),
     "edtrace": (260, 500),
-    "package": (34_980, 28_500),
-    "modules": (198, 160),
+    "package": (31_110, 28_500),
+    "modules": (188, 160),
     "JavaScript": (1_750, 1_600),
     "CSS": (780, 700),
-    "tests": (41_120, 28_000),
+    "tests": (39_850, 28_000),
 }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tests.tracing.probed import Probed
 from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.tracing.listening import listening
+from trace_tools.util.interpreter import collector_paused
 
 ALARMS = """
 import signal
@@ -55,7 +57,12 @@ def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path)
     """None is taken for an error of a value, or the lecture would wait forever, and the trace stays whole."""
     path = tmp_path / "lecture.py"
     path.write_text(ALARMS, encoding="utf-8")
-    with Probed(ALARMS, path, tmp_path / "x.journal") as lecture, listening(lecture.recorder, str):
+    gc.collect()
+    with (
+        Probed(ALARMS, path, tmp_path / "x.journal") as lecture,
+        listening(lecture.recorder, str),
+        collector_paused(),  # Python drops what a handler raises in a finalizer, such as of an earlier test's objects
+    ):
         before, alarms = lecture.module.main()
     assert before is signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert alarms == [str(int(signal.SIGALRM))] * 60

@@ -133,7 +133,7 @@ class _Pass:
             with contextlib.suppress(ImportError):
                 importlib.import_module("trace_tools.describing.arrays")
         self.runs = [COLD] if job.options.draft else [COLD, WARM]
-        self.runs += [COUNTED] if job.torch and name == job.passes[0] else []
+        self.runs += [COUNTED] if job.torch and not job.options.draft and name == job.passes[0] else []
         source = parse_source(job.text, job.lecture)
         self.main = uncalled_main(source)  # the function to call after the module, if the file does not call it
         self.program = self._instrumented(source)
