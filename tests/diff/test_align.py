@@ -44,6 +44,9 @@ def test_a_main_that_only_one_file_calls_itself_has_its_counterpart() -> None:
     for a, b in ((called, replace(called, steps=steps)), (replace(called, steps=steps), called)):
         rows = align(a, b).rows
         assert all(row.a is not None and row.b is not None for row in rows)
+    without = replace(called, steps=[step for step in steps if not isinstance(step, Step) or step.id != first_call.of])
+    [caller] = [row for row in align(without, called).rows if row.a is None or row.b is None]
+    assert caller.b is not None and caller.b.id == first_call.of and caller.beyond_limit
 
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))

@@ -125,6 +125,9 @@ def _merged(
     rows: list[StepPair] = []
     step_in_a = {other.id: a.by_id[step] for step, other in steps.items()}
     frame_in_a = {other: a.frames[frame] for frame, other in frames.items()}
+    # The steps that call `main` in one trace, where the tracer called it in the other, differ in nothing.
+    of = [(a.frames[frame].of, b.frames[other].of) for frame, other in frames.items()]
+    callers_a, callers_b = ({pair[side] for pair in of if pair[1 - side] is None} for side in (0, 1))
     in_order = sorted(frames.items(), key=lambda item: item[1])
     sections = {a.section_of[frame]: b.section_of[other] for frame, other in in_order}  # names of A's sections in B
 
@@ -148,12 +151,12 @@ def _merged(
 
         def only_in_a(step: Step) -> StepPair:
             counterpart = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
-            limit = is_beyond(b, pair.b, counterpart, step)
+            limit = step.id in callers_a or is_beyond(b, pair.b, counterpart, step)
             return StepPair(len(rows), number, step, None, edited=counterpart is None, beyond_limit=limit)
 
         def only_in_b(step: Step) -> StepPair:
             counterpart = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
-            limit = is_beyond(a, pair.a, counterpart, step)
+            limit = step.id in callers_b or is_beyond(a, pair.a, counterpart, step)
             return StepPair(len(rows), number, None, step, edited=counterpart is None, beyond_limit=limit)
 
         steps_a = a.steps_of(pair.a.frame) if pair.a is not None else ()
