@@ -263,7 +263,7 @@ class Measured:
         kept = (
             (entry[4] or ()) if len(entry) == 5 else ()
             for c in recorder.calls.values()
-            if c.recorded
+            if c.reads_values
             for ring in c.rings.values()
             for entry in ring.kept
         )

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 PASS = "pass"  # the kind of process that runs the lecture
 COLD, WARM = "cold", "warm"  # runs of a pass
-COUNTED = "counted"  # the last run of the first pass: operators are counted, values and times are not recorded
+COUNTED = "counted"  # the last run of the first pass: operators are counted; its times and values are not used
 RECORDING = "recording took"  # begins the note of an interrupted run on what recording cost
 
 _PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)

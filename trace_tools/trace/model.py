@@ -466,7 +466,7 @@ class Omitted(Struct, frozen=True):
     frame: Natural
     statement: Natural
     line: Positive
-    host_ns: Natural  # total time of these executions in the first pass
+    host_ns: Natural  # total time of these executions in the run that the trace shows
 
 
 Event = Frame | Step | Omitted
@@ -485,7 +485,7 @@ class Machine(Struct, frozen=True):
     """The machine that ran the lecture."""
 
     name: str  # as the driver names it; a CPU by its model name
-    slug: str  # the folder under rendered/: "nvidia-h200", "cpu"
+    slug: str  # the folder under rendered/: "nvidia-h200", "amd-epyc-2-cores"
     device: str  # "cpu" or "cuda"
     memory_bytes: Natural | None = None  # of the device
     multiprocessors: Positive | None = None

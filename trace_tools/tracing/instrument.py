@@ -363,11 +363,11 @@ class _Instrumenter:
         return [_Functions(self).visit(node), *self._remarks(node.body)] if isinstance(node, ast.ClassDef) else [node]
 
     def _remarks(self, nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """@njit def f → the same; if recorded: warn that `f` has no steps."""
+        """@njit def f → the same; if it reads values: warn that `f` has no steps."""
         names = [node.name for node in nodes if isinstance(node, FUNCTIONS) and node in self.compiled]
         texts = (f"NotTraced: numba may compile `{name}`, so it runs as written" for name in names)
-        recorded = ast.Attribute(load(FRAME), "recorded", ast.Load())
-        return [ast.If(recorded, [probe("emit", ast.Constant("warnings"), ast.Constant(text))], []) for text in texts]
+        reads = ast.Attribute(load(FRAME), "reads_values", ast.Load())
+        return [ast.If(reads, [probe("emit", ast.Constant("warnings"), ast.Constant(text))], []) for text in texts]
 
     def _inspected_if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
         """if x: y  # @inspect y → enter; if x: y; resume; end; values."""

@@ -35,7 +35,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
         read = [ast.With([ast.withitem(frame_call("unseen"))], read)]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
     tried = ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
-    return tried if is_plain else ast.If(ast.Attribute(load(FRAME), "recorded", ast.Load()), [tried], [])
+    return tried if is_plain else ast.If(ast.Attribute(load(FRAME), "reads_values", ast.Load()), [tried], [])
 
 
 def without_position(expression: ast.expr) -> ast.expr:

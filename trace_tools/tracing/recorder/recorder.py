@@ -433,7 +433,7 @@ class Call:
     # ------------------------------------------------------------------------------ values
 
     @property
-    def recorded(self) -> bool:
+    def reads_values(self) -> bool:
         """Return whether values may be read now. While torch records a graph, an operator that a description runs would
         become part of it.
         """
@@ -485,7 +485,7 @@ class Call:
         `__repr__`, are not recorded.
         """
         recorder = self.recorder
-        if not self.recorded:
+        if not self.reads_values:
             return None
         covered, self.covered = self.covered, True
         try:
@@ -613,7 +613,7 @@ class Skipped:
 
     __slots__ = ("code", "current", "key", "parent", "recorder")
 
-    recorded = False
+    reads_values = False
 
     def __init__(self, recorder: Recorder, key: int, parent: Call | Skipped | None) -> None:
         self.recorder = recorder
@@ -692,7 +692,9 @@ class MeteredCall(Call):
 
     reading: Any = None
     peak = most = 0
-    recorded = False  # expressions of `@inspect` are work that counts in no step, and the timed runs have their values
+    reads_values = (
+        False  # expressions of `@inspect` are work that counts in no step, and the timed runs have their values
+    )
 
     def __init__(self, recorder: Recorder, key: int, function: str, source: int, parent: Call | None) -> None:
         self.meter: Any = recorder.meter
