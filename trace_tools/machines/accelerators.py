@@ -139,9 +139,8 @@ class Accelerator:
         began = perf_counter()
         self._wait_for(other_devices)
         ended = perf_counter()
-        queued = ended - began > LONGER * _idle_wait_s(
-            self.module, other_devices
-        )  # calibrated now, while the devices are idle
+        longest_s = LONGER * _idle_wait_s(self.module, other_devices)  # calibrated now, while the devices are idle
+        queued = ended - began > longest_s
         if queued:
             _last_busy_s[self.module] = ended
         for _ in range(MARKS):
@@ -150,7 +149,7 @@ class Accelerator:
             # A driver that batches commands would mark the time at which it sends the batch: send it now.
             getattr(event, "query", bool)()
             marked_s = perf_counter()
-            if marked_s - before_s < LONGER * _idle_wait_s(self.module, other_devices):
+            if marked_s - before_s < longest_s:
                 break  # else another process had the core, and the time of the mark is uncertain
         return Mark(self.index(), event, marked_s, ended - began if queued else 0.0)
 

@@ -56,9 +56,7 @@ def chosen(asked: str | None) -> str:
     """
     if asked is not None and kind(checked(asked)) == "cpu":
         return "cpu"
-    wanted_type = accelerators.best() if asked is None else kind(asked)
-    gpu = accelerators.accelerator(wanted_type if wanted_type != "cpu" else "cuda")
-    assert gpu is not None
+    gpu = accelerators.Accelerator()
     if not gpu.is_available():
         card = host.card() or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
         if card is None or os.environ.get(VISIBLE, "0").strip() in ("", "-1"):
