@@ -32,13 +32,11 @@ from trace_tools.lecture.vocabulary import *  # noqa: E402, F403
 # The rest of the lecture's API, by module: imported when first used, because most of it loads torch or matplotlib.
 _MODULES = {
     "lecture.drawings": (
-        *("draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories"),
-        *("draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views"),
+        *("draw_batched_matmul", "draw_bits", "draw_chain", "draw_layer", "draw_road_map", "draw_roofline"),
+        *("draw_storage", "draw_token_and_weights", "draw_views"),
     ),
-    "machines.accelerators": ("accelerator",),
-    "machines.host": ("GpuState", "gpu_state"),
     "machines.peaks": ("known_machine", "known_machines"),
-    "machines.machine": ("device", "fast_format", "memory_bytes", "peak_bandwidth", "peak_flops", "peak_is_promised"),
+    "machines.machine": ("device", "memory_bytes", "peak_bandwidth", "peak_flops"),
     "metering.measurement": ("Count", "Measurement", "count", "measure"),
     "metering.timeline": ("bytes_alive",),
 }

@@ -15,12 +15,11 @@ from trace_tools.lecture.drawings import (
     draw_batched_matmul,
     draw_bits,
     draw_chain,
-    draw_gpu,
-    draw_memories,
+    draw_layer,
     draw_road_map,
     draw_roofline,
-    draw_segments,
     draw_storage,
+    draw_token_and_weights,
     draw_views,
 )
 from trace_tools.lecture.vocabulary import PAGE, PHONE
@@ -81,23 +80,15 @@ def test_batched_matmul_is_labelled_with_shapes() -> None:
     assert shown == ["2 × 3 × 4", "@", "4 × 5", "=", "2 × 3 × 5"]
 
 
-def test_segments_show_kept_inputs_and_whole_layers() -> None:
-    figure = draw_segments(6, {"all": (range(0), range(6)), "every third": (range(0, 6, 3), range(3, 6))})
-    expected = {"all: both tensors there": [0, 1, 2, 3, 4, 5], "every third: input kept": [0]}
-    assert lines(figure) == expected | {"every third: both tensors there": [3, 4, 5]}
-    assert words(figure)[:2] == ["every third", "all"]
-
-
 X = torch.arange(6.0).view(2, 3)
 DRAWINGS = {
     "batched": draw_batched_matmul((2, 3, 4), (4, 5)),
     "bits": draw_bits({"fp32": ("0", "0" * 8, "1" * 23), "fp8 E4M3": ("1", "0000", "101")}),
     "chain": draw_chain([("x", "B × D"), ("h1", "B × D"), ("h2", "B × K")], ["@ w1", "@ w2"], ["w1.grad", "w2.grad"]),
-    "gpu": draw_gpu(132, {name: "80 GB of it" for name in ("cores", "cache", "memory", "bandwidth", "bus")}),
-    "memories": draw_memories({"memory": "16 GiB"}, {"memory": "140 GiB"}, "55 GB/s"),
-    "road map": draw_road_map([("tensors", "bytes"), ("models", ""), ("training", "time"), ("a run", "")]),
+    "layer": draw_layer(),
+    "road map": draw_road_map([(f"stop {n}", "what it adds") for n in range(7)], "beside the road: one, two"),
+    "token": draw_token_and_weights(),
     "roofline": draw_roofline({"H100": (1e15, 3e12)}, {"ReLU": (0.25, 8e11), "large matmul": (1365, 9e14)}),
-    "segments": draw_segments(36, {"every √L-th": (range(0, 36, 6), range(30, 36)), "nothing": ((), (35,))}),
     "storage": draw_storage(torch.arange(16.0).view(4, 4), (1, 2)),
     "views": draw_views({"x": X, "x.view(3, 2)": X.view(3, 2)}),
 }

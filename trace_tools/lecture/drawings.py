@@ -108,76 +108,91 @@ def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
 
 
 @_drawing
-def draw_memories(width: float, cpu: Mapping[str, str], gpu: Mapping[str, str], link: str) -> Figure:
-    """Draw the CPU's memory, the GPU's, and the link between them."""
-    beside = width >= 8  # else one above the other
-    if beside:
-        figure, axes = _page((-0.2, 15.2), (-0.2, 3.2), width, 0.52)
-        _arrow(axes, (6.1, 1.5), (8.9, 1.5), arrowstyle="<->")
-        _write(axes, 7.5, 1.9, link)
-    else:
-        figure, axes = _page((-0.2, 6.2), (-4.8, 3.2), width, 0.52)
-        _arrow(axes, (3, -0.1), (3, -1.5), arrowstyle="<->")
-        _write(axes, 3.3, -0.8, link, side="left")
-    _box(axes, (0, 0), "CPU", cpu)
-    _box(axes, (9, 0) if beside else (0, -4.6), "GPU", gpu)
-    return figure
-
-
-@_drawing
-def draw_gpu(width: float, multiprocessors: int, rates: Mapping[str, str]) -> Figure:
-    """Draw a GPU: its multiprocessors with four tensor cores each, its cache, its memory, and the CPU's memory.
-
-    `rates` gives the texts at its "cores", "cache", "memory", "bandwidth" and "bus".
-    """
-    across = 22 if width >= 6.4 else 12
-    down = math.ceil(multiprocessors / across)
-    cores_text = [
-        (line, (ACCENT, INK)[number % 2])
-        for number, words in enumerate(rates["cores"].split("\n"))
-        for line in textwrap.wrap(words, int(3.4 * across))  # characters that fit
-    ]
-    top = down + 1.3 + 0.95 * len(cores_text)
-    figure, axes = _page((-1.2, across + 1.4), (-7.0, top + 1), min(width, 6.4), 1)
-    axes.add_patch(Rectangle((-1, -2.6), across + 2, top + 3.2, facecolor="none", edgecolor=INK, linewidth=1))
-    positions = [(number % across + 0.5, down - number // across - 0.5) for number in range(multiprocessors)]
-    axes.plot(*zip(*positions, strict=True), "s", color=INK, alpha=0.35, markersize=15, label="multiprocessors")
-    cores = [(x + dx, y + dy) for x, y in positions for dx, dy in product((-0.2, 0.2), repeat=2)]
-    axes.scatter([x for x, _ in cores], [y for _, y in cores], s=9, color=ACCENT)
-    _write(axes, -0.2, top - 0.25, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
-    for number, (line, colour) in enumerate(cores_text):
-        _write(axes, -0.2, top - 1.3 - 0.95 * number, line, 9, colour, side="left")
-    axes.add_patch(Rectangle((0, -1.9), across, 1.3, facecolor=COLOURS[2], alpha=0.25, edgecolor=INK))
-    _write(axes, across / 2, -1.25, rates["cache"], 9, COLOURS[2])
-    link = 0.68 * across
-    _arrow(axes, (link, -4.6), (link, -2.6), arrowstyle="<->")
-    _write(axes, link + 0.5, -3.6, rates["bandwidth"], side="left")
-    ends = 0.3 * across - 0.4, 0.5 * across  # of the bus between the two memories
-    memories = (("CPU's memory", -1.0, ends[0], INK), (rates["memory"], ends[1], across + 1.0, COLOURS[1]))
-    for words, left, right, colour in memories:
-        axes.add_patch(Rectangle((left, -6.6), right - left, 2, facecolor=colour, alpha=0.2, edgecolor=INK))
-        _write(axes, (left + right) / 2, -5.6, words, 9, colour)
-    _arrow(axes, (ends[0], -5.6), (ends[1], -5.6), arrowstyle="<->")
-    _write(axes, sum(ends) / 2, -5.0, rates["bus"])
-    return figure
-
-
-@_drawing
-def draw_road_map(width: float, stages: Sequence[tuple[str, str]]) -> Figure:
-    """Draw the stages of the lecture, each with its name and subject, three in a row, or two."""
-    columns = 3 if width >= 6.8 else 2
-    across, down = 5.4 * min(columns, len(stages)) - 0.8, 3.4 * ((len(stages) - 1) // columns)
-    figure, axes = _page((-0.2, across), (-down - 0.2, 2.6), width, 0.42)
-    for number, (name, subject) in enumerate(stages):
+def draw_road_map(width: float, stops: Sequence[tuple[str, str]], aside: str) -> Figure:
+    """Draw the stops of a road, each with its name and what it adds; below them, in grey, what is beside the road."""
+    columns = 4 if width >= 6.8 else 2
+    rows = math.ceil(len(stops) / columns)
+    beside = textwrap.wrap(aside, 24 * columns)
+    figure, axes = _page((-0.2, 5.4 * columns - 0.8), (2.6 - 3.4 * rows - 0.7 * len(beside), 2.6), width, 0.42)
+    for number, (name, adds) in enumerate(stops):
         left, bottom = 5.4 * (number % columns), -3.4 * (number // columns)
         axes.add_patch(Rectangle((left, bottom), 4.4, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
-        _write(axes, left + 2.2, bottom + 1.9, name, 11, COLOURS[1])
-        _write(axes, left + 2.2, bottom + 0.8, subject, 9)
+        _write(axes, left + 2.2, bottom + 1.6, name, 11, COLOURS[1])
+        _write(axes, left + 2.2, bottom + 0.7, adds, 9)
         if number % columns:
             _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
         elif number:
             around = "arc,angleA=-90,angleB=90,armA=14.5,armB=14,rad=0"
             _arrow(axes, (5.4 * columns - 3.2, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
+    for line, words in enumerate(beside):
+        _write(axes, 0, -3.4 * rows + 2.2 - 0.7 * line, words, side="left")
+    return figure
+
+
+@_drawing
+def draw_token_and_weights(width: float) -> Figure:
+    """Draw a token that meets a matrix three times, forward and backward, above a bar of the 2 + 4 FLOPs."""
+    figure, axes = _page((-4, 8), (-6.2, 2.6), width, 0.45)
+    axes.add_patch(Rectangle((0, -1.4), 4, 3, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+    _write(axes, 2, 1.1, "W", 12, COLOURS[1])
+    meetings = (
+        ((-2.4, 0.5), (6.4, 0.5), "1", "x", "forward: x·W, 2 FLOPs", COLOURS[1]),
+        ((6.4, -0.5), (-2.4, -0.5), "2", "G", "backward: G·Wᵀ for the layer below, 2 FLOPs", ACCENT),
+        ((2, 2.5), (2, 1.6), "3", "xᵀ and G", "backward: xᵀ·G to learn, as large as W, 2 FLOPs", COLOURS[2]),
+    )
+    for line, (start, end, number, comes, words, colour) in enumerate(meetings):
+        _arrow(axes, start, end, color=colour)
+        at = (3.0 if number == "3" else start[0] + (-0.5 if number == "1" else 0.5), start[1] - (number == "3") * 0.4)
+        _write(axes, *at, comes, 9, colour, "left" if number == "3" else "center")
+        _write(axes, -3.8, -2.2 - 0.7 * line, f"{number}  {words}", SMALL, colour, "left")
+    left = -3.8
+    for name, flops, colour in (("2 forward", 2, COLOURS[1]), ("4 backward", 4, ACCENT)):
+        across = flops * 11.6 / 6
+        axes.add_patch(Rectangle((left, -5.8), across, 1, facecolor=colour, alpha=0.3, edgecolor=INK))
+        _write(axes, left + across / 2, -5.3, name)
+        left += across
+    return figure
+
+
+# name, shape of its result for T tokens, weights, bytes that it keeps for each token, in bf16: of Llama 3 70B
+LAYER = (
+    ("RMSNorm", "T × 8192", "8,192", "32,768"),
+    ("query · key · value, RoPE", "T × 64 × 128, 2 × T × 8 × 128", "83.9 M", "20,480"),
+    ("causal attention", "T × 64 × 128", "–", "16,384"),
+    ("output", "T × 8192, added", "67.1 M", "–"),
+    ("RMSNorm", "T × 8192", "8,192", "32,768"),
+    ("gate · up", "2 × T × 28672", "469.8 M", "114,688"),
+    ("silu(gate) · up", "T × 28672", "–", "114,688"),
+    ("down", "T × 8192, added", "234.9 M", "–"),
+)
+
+
+@_drawing
+def draw_layer(width: float) -> Figure:
+    """Draw a layer of Llama 3 70B from top to bottom: its boxes, and with each its shape, weights and kept bytes."""
+    wide = width >= 6.8  # else shapes stand inside the boxes
+    step = 1.3 if wide else 2.1
+    columns = (7.4, 14.2, 17.4) if wide else (0.3, 9.6, 12.9)
+    figure, axes = _page((-1.6, 20.4 if wide else 16), (-8 * step - 0.6, 1.8), width, 0.46)
+    for x, words in zip(columns, ("result", "weights", "bytes kept"), strict=True):
+        _write(axes, x, 1.3, words, SMALL, side="left")
+    for number, (name, *cells) in enumerate(LAYER):
+        y, colour = -step * number, COLOURS[1 - number // 4]
+        box = Rectangle((0, y - step / 2 + 0.2), 5.6 if wide else 9, step - 0.4)
+        box.set(facecolor=colour, alpha=0.15, edgecolor=INK)
+        axes.add_patch(box)
+        _write(axes, 0.3, y + (0 if wide else 0.4), name, 9, colour, "left")
+        for x, words in zip(columns, cells, strict=True):
+            _write(axes, x, y - (0.4 if x == 0.3 else 0), words, SMALL, side="left")
+        if number % 4 == 3:
+            _arrow(axes, (0, y), (-1.0, y - 0.6))
+        else:
+            _arrow(axes, (4.8, y - step / 2 + 0.2), (4.8, y - step / 2 - 0.2))
+        if number % 4 == 0:
+            _arrow(axes, (-1.0, y + 0.6), (0, y))
+    _arrow(axes, (-1.0, 1.2), (-1.0, -8 * step - 0.2))  # the residual stream
+    for x, words in zip(columns[1:], ("12.75 D²", "40.5 D"), strict=True):
+        _write(axes, x, -8 * step + 0.3, words, 9, ACCENT, "left")
     return figure
 
 
@@ -258,7 +273,7 @@ def draw_roofline(
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
     for index, (name, (intensity, rate)) in enumerate(points.items()):
         axes.plot([intensity], [rate], "o", color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
-        offset = (4, -13)  # below, where no roofline is near
+        offset = (4, -13 - 11 * (index % 3))  # below, where no roofline is near; neighbours at other heights
         axes.annotate(name, (intensity, rate), offset, textcoords="offset points", fontsize=9, color="#000000")
     axes.set_xlim(left, right)
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
@@ -266,35 +281,6 @@ def draw_roofline(
     axes.spines[["top", "right"]].set_visible(False)
     handles = axes.get_lines()[: len(roofs)]
     axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    return figure
-
-
-@_drawing
-def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
-    """Draw two cells per layer with its input below; for each strategy, the kept inputs and the layers kept whole."""
-    beside = width >= 8  # the two entries of the legend
-    top = 1.7 * len(strategies)
-    across, up = (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2))
-    figure, axes = _blank(across, up, min(8, width), 0.55 * (len(strategies) + 1) + (0 if beside else 0.3))
-    for row, (name, (kept_inputs, full_layers)) in enumerate(reversed(list(strategies.items()))):
-        _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
-        for level in range(2):
-            corner = (0.1, 1.7 * row + 0.7 * level)
-            axes.add_patch(Rectangle(corner, layers - 0.2, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
-        inputs = sorted(set(kept_inputs) - set(full_layers))
-        for layer in inputs:
-            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 0.6, facecolor=COLOURS[1], edgecolor="none"))
-        for layer in full_layers:
-            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 1.3, facecolor=ACCENT, edgecolor="none"))
-        for kind, segments in (("input kept", inputs), ("both tensors there", list(full_layers))):
-            if segments:  # the figure's numbers, outside the visible part
-                levels = [1.7 * row + 0.3] * len(segments)
-                axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {kind}")
-    entries = (("only the input is kept", COLOURS[1]), ("both tensors are there", ACCENT))
-    corners = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
-    for (left, bottom), (words, colour) in zip(corners, entries, strict=True):
-        axes.add_patch(Rectangle((left + 0.1, bottom), 0.8, 0.6, facecolor=colour, edgecolor="none"))
-        _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
     return figure
 
 
@@ -322,14 +308,6 @@ def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
     name = f"{sheets} × {rows} × {columns}" if sheets > 1 else f"{rows} × {columns}"
     _write(axes, left + columns / 2, -height / 2 - 0.7, name, 10)
     return left + columns
-
-
-def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str]) -> None:
-    x, y = corner
-    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK))
-    _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
-    for number, (label, figure) in enumerate(lines.items()):
-        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{label}: {figure}", SMALL)
 
 
 def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
