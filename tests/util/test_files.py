@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trace_tools.errors import UsageError
-from trace_tools.util.files import MANIFEST, replace, update_folder
+from trace_tools.util.files import MANIFEST, replace_file, update_folder
 
 PAGES = re.compile(r"[a-z]+\.html")
 
@@ -18,7 +18,7 @@ def test_text_pieces_or_bytes_replace_a_file(tmp_path: Path) -> None:
     path = tmp_path / "report"
     for content in ("é\n", ["é", "\n"], "é\n".encode()):
         path.write_text("old")
-        replace(path, content)
+        replace_file(path, content)
         assert path.read_bytes() == "é\n".encode()
     assert os.listdir(tmp_path) == ["report"]
 
@@ -32,9 +32,9 @@ def test_a_failed_replace_leaves_only_the_old_file(tmp_path: Path) -> None:
         raise KeyError("on the way")
 
     with pytest.raises(KeyError):
-        replace(path, pieces())  # type: ignore[arg-type]
+        replace_file(path, pieces())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"report/inside: can't be written: Not a directory"):
-        replace(path / "inside", "new")
+        replace_file(path / "inside", "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["report"]
 
 
@@ -70,5 +70,5 @@ def test_only_abandoned_temporary_files_are_deleted(tmp_path: Path) -> None:
 
 def test_the_longest_possible_file_name(tmp_path: Path) -> None:
     path = tmp_path / ("é" * 127)
-    replace(path, "whole")
+    replace_file(path, "whole")
     assert path.read_text() == "whole" and os.listdir(tmp_path) == [path.name]

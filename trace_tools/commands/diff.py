@@ -19,7 +19,7 @@ from rich.console import Console
 from trace_tools.commands.traces import open_side, path_of, reference_and_latest, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference, Side
 from trace_tools.errors import UsageError
-from trace_tools.util.files import replace as replace_file
+from trace_tools.util.files import replace_file
 
 if TYPE_CHECKING:
     from trace_tools.diff.judge.between import Choices

@@ -63,7 +63,7 @@ def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     from trace_tools.pages.html import one_file
     from trace_tools.pages.site import placed
     from trace_tools.trace.trace_file import load
-    from trace_tools.util.files import replace
+    from trace_tools.util.files import replace_file
 
     loaded = load(path)
     for note in loaded.notes:
@@ -74,5 +74,5 @@ def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
     site_trace = placed(loaded, path, None, lecture)
-    replace(written, one_file(site_trace.document, site_trace.lecture_folder))
+    replace_file(written, one_file(site_trace.document, site_trace.lecture_folder))
     click.echo(str(written))

@@ -42,7 +42,7 @@ from trace_tools.trace.model import (
 from trace_tools.trace.plain_yaml import TOO_DEEP, careful, flow, head, source_block
 from trace_tools.trace.structure import Mismatch, converted, from_plain, to_plain, unlike
 from trace_tools.trace.validation import References, check_head
-from trace_tools.util.files import replace as replace_file
+from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import Struct
 

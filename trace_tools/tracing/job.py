@@ -19,7 +19,7 @@ from trace_tools.errors import TraceFileError
 from trace_tools.source.statements import ParsedSource, parse_source
 from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.util.files import replace
+from trace_tools.util.files import replace_file
 
 JOB = "job.json"
 WRITTEN = "written.json"  # file in the run's folder: names of files that the last run wrote in its private copy
@@ -65,7 +65,7 @@ class Job:
 
     def write(self, folder: Path) -> None:
         """Write the job into a run's folder. A run without it has recorded nothing."""
-        replace(folder / JOB, json.dumps(asdict(self)))
+        replace_file(folder / JOB, json.dumps(asdict(self)))
 
     @property
     def folder(self) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.machine import STORED, this_machine, to_json, under_load, versions
-from trace_tools.util.files import replace
+from trace_tools.util.files import replace_file
 
 MEASURE, DESCRIBE = "measure", "describe"
 
@@ -33,9 +33,9 @@ def main(out: str, device: str, how: str) -> int:
         if STORED not in os.environ and how == MEASURE:
             machine = under_load(machine, host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
-        replace(path, to_json(machine))
-        replace(path.with_name("versions.json"), json.dumps(versions()))
-        replace(path.with_name(host.IDENTITY_FILE), (gpu.properties().identity if gpu else None) or "")
+        replace_file(path, to_json(machine))
+        replace_file(path.with_name("versions.json"), json.dumps(versions()))
+        replace_file(path.with_name(host.IDENTITY_FILE), (gpu.properties().identity if gpu else None) or "")
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -1,6 +1,6 @@
 r"""Write files and folders atomically, and check that paths stay in their folder.
 
-replace(Path("report.md"), "# Differences …")
+replace_file(Path("report.md"), "# Differences …")
 update_folder(Path("rendered/cpu"), {"index.html": b"…"}, made_here=re.compile(r"[a-z-]+\.html"))
 """
 
@@ -25,7 +25,7 @@ DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of the files written there
 
 
-def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool = False) -> None:
+def replace_file(path: Path, content: bytes | str | Iterable[str], *, durable: bool = False) -> None:
     """Replace a file in one rename; `durable` waits until it is on disk.
 
     The folder must exist. Raises `UsageError` if the file cannot be written (disk full, read-only, missing folder); the
@@ -60,7 +60,7 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files of a `replace` that was killed, except those written a moment ago."""
+    """Remove temporary files of a `replace_file` that was killed, except those written a moment ago."""
     for path in folder.glob(".*"):
         with suppress(OSError):
             if _FRESH.fullmatch(path.name) and path.stat().st_mtime < time.time() - DEAD_S:
@@ -103,7 +103,7 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
             return []
     except (FileNotFoundError, IsADirectoryError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    replace(path, content)
+    replace_file(path, content)
     return [path]
 
 
