@@ -225,9 +225,10 @@ def test_calls_with_narrative_become_parts_and_others_nest() -> None:
     assert [(h.text, h.anchor) for h in section.headings] == [("A part inside", "a-part-inside")]
     [execution] = row(section, "z = helper").executions
     [call] = execution.calls
-    assert (call.function, call.number, call.total, call.shown) == ("helper", 1, 1, "open")
+    assert (call.name, call.number, call.total, call.shown) == ("helper", 1, 1, "open")
     assert call.header is not None and call.header.arguments == (("a", number(2)),)
-    assert [line.text for r in rows(call.blocks) for line in r.lines] == ["    b = a + 1", "    return b"]
+    lines = ["def helper(a):", "    b = a + 1", "    return b"]
+    assert [line.text for r in rows(call.blocks) for line in r.lines] == lines
 
 
 def test_repeated_calls_show_their_code_once() -> None:
@@ -434,7 +435,7 @@ def narrations(*steps: list[str]) -> list[Narration]:
     """Return one narration for each text; each list has the texts of one step."""
     emitted: list[Narration] = []
     for step, texts in enumerate(steps):
-        emitted += [Narration(Text(text=text), len(emitted) + n, step) for n, text in enumerate(texts, 1)]
+        emitted += [Narration(Text(text=text), len(emitted) + n, (step,)) for n, text in enumerate(texts, 1)]
     return emitted
 
 
@@ -444,10 +445,10 @@ def test_consecutive_repeated_texts_are_shown_once() -> None:
 
     shown = emitted(narrations(["Find ", "Adam"], ["Find ", "Adam"], ["Find"], ["Merge"], ["Find"]))
     assert [it.narrative.text for it in shown] == ["Find ", "Adam", "Find", "Merge", "Find"]
-    assert [(it.step, it.steps) for it in shown] == [(0, (1,)), (0, (1,)), (2, ()), (3, ()), (4, ())]
-    untraced = [replace(it, step=None) for it in narrations(["a"], ["a"], ["b"])]  # prose that no run has emitted yet
+    assert [it.steps for it in shown] == [(0, 1), (0, 1), (2,), (3,), (4,)]
+    untraced = [replace(it, steps=()) for it in narrations(["a"], ["a"], ["b"])]  # prose that no run has emitted yet
     assert [(it.narrative.text, it.steps) for it in emitted(untraced)] == [("a", ()), ("b", ())]
-    in_some_runs = [replace(it, sometimes="said in 1 of 2 runs", step=7) for it in narrations(["a"])]
+    in_some_runs = [replace(it, sometimes="said in 1 of 2 runs", steps=(7,)) for it in narrations(["a"])]
     assert len(emitted([*narrations(["a"]), *in_some_runs])) == 2
 
 
@@ -455,9 +456,9 @@ def test_prose_of_a_loop_is_ordered_by_iteration_between_code() -> None:
     code = CodeListing(())
     heading, body, untraced = (narrations(*([text] for text in texts)) for texts in (("A", "B"), ("a", "b"), ("new",)))
     blocks: list[tuple[int | None, Block]] = [
-        *((2, replace(block, step=step)) for block, step in zip(heading, (1, 3), strict=True)),
-        *((3, replace(block, step=step)) for block, step in zip(body, (2, 4), strict=True)),
-        (4, replace(untraced[0], step=None)),
+        *((2, replace(block, steps=(step,))) for block, step in zip(heading, (1, 3), strict=True)),
+        *((3, replace(block, steps=(step,))) for block, step in zip(body, (2, 4), strict=True)),
+        (4, replace(untraced[0], steps=())),
     ]
     texts = [block.narrative.text if isinstance(block, Narration) else None for block in in_emitted_order(blocks)]
     assert texts == ["A", "a", "B", "b", "new"]
@@ -466,7 +467,7 @@ def test_prose_of_a_loop_is_ordered_by_iteration_between_code() -> None:
         for block in in_emitted_order([*blocks[:2], (None, code), *blocks[2:]])
     ]
     assert around_code == ["A", "B", None, "a", "b", "new"]
-    repeated = [(line, replace(heading[0], step=step)) for line, step in ((2, 1), (2, 3), (3, 4))]
-    assert [block.steps for block in in_emitted_order(repeated) if isinstance(block, Narration)] == [(3,), ()], (
+    repeated = [(line, replace(heading[0], steps=(step,))) for line, step in ((2, 1), (2, 3), (3, 4))]
+    assert [block.steps for block in in_emitted_order(repeated) if isinstance(block, Narration)] == [(1, 3), (4,)], (
         "the last text is from another line"
     )

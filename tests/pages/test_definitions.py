@@ -70,7 +70,7 @@ def definitions(section: Section) -> list[tuple[int, str, str]]:
     """Return for each listed definition its line, its function, and how it is shown."""
     listings = [block for block in visible(section.blocks) if isinstance(block, CodeListing)]
     return [
-        (row.line, definition.function, definition.shown)
+        (row.line, definition.name, definition.shown)
         for listing in listings
         for row in listing.rows
         for definition in row.definitions
@@ -80,10 +80,10 @@ def definitions(section: Section) -> list[tuple[int, str, str]]:
 def test_definitions_are_listed_once_under_their_first_use() -> None:
     first, _ = sections()
     assert definitions(first) == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
-    code = [row for block in visible(first.blocks) if isinstance(block, Call) and block.function == "helper"
+    code = [row for block in visible(first.blocks) if isinstance(block, Call) and block.name == "helper"
             for row in block.blocks[0].rows]  # fmt: skip
     assert [line.text.strip() for row in code for line in row.lines] == [
-        "def pack(t):", "return t", "return deeper_down(pack(x))",
+        "def helper(x):", "def pack(t):", "return t", "return deeper_down(pack(x))",
     ]  # fmt: skip
 
 
@@ -93,6 +93,6 @@ def test_later_pages_link_to_definitions_and_recorded_calls() -> None:
     assert kinds == {"helper": "named", "observed": "named"}  # not `local`, a local name of this function
     listings = [block for block in visible(second.blocks) if isinstance(block, CodeListing)]
     rows = [row for listing in listings for row in listing.rows]
-    links = {definition.function: definition.anchor for row in rows for definition in row.definitions}
+    links = {definition.name: definition.anchor for row in rows for definition in row.definitions}
     assert links["helper"] == "00-first.html#def-helper"
     assert links["observed"].startswith("#call-")

@@ -58,10 +58,10 @@ def test_runs_with_other_texts_are_counted() -> None:
 
 def test_a_call_begins_with_its_definition() -> None:
     [section] = make_document(lecture().trace()).sections
-    [call] = [b for b in blocks_of(section.blocks) if isinstance(b, Call) and b.function == "helper"]
-    [listing] = call.with_header()
+    [call] = [b for b in blocks_of(section.blocks) if isinstance(b, Call) and b.name == "helper"]
+    [listing] = call.blocks
     assert [row.lines[0].text.strip() for row in listing.rows][:2] == ["def helper(a):", "b = a + 1"]  # type: ignore[union-attr]
-    assert not call.speaks and any(b.speaks for b in section.blocks if isinstance(b, Call))
+    assert not call.has_narrative and any(b.has_narrative for b in section.blocks if isinstance(b, Call))
 
 
 def test_a_repeated_call_does_not_repeat_its_code() -> None:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import statistics
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_tools.analysis.floors import Floor, floor_in_words, floor_of
 from trace_tools.machines.peaks import KnownMachine
-from trace_tools.pages.document import Call, CodeListing, CodeRow, Section, rows_shown, visible
+from trace_tools.pages.document import Section, rows_shown
 from trace_tools.pages.margin import UNLIKE, timed, worth_saying
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Step
@@ -35,7 +35,7 @@ def results_block(section: Section) -> str:
     """Return the lines of a section that ran, with what its page shows next to them."""
     turns: Counter[int] = Counter()
     lines: list[list[Any]] = []
-    for row in _rows(section):
+    for row in rows_shown(section.blocks):
         if not row.lines or not (row.executions or row.arguments):
             continue
         code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
@@ -47,15 +47,6 @@ def results_block(section: Section) -> str:
         notes = [[n.kind, n.label, n.name, n.text] for n in row.beside if n.kind in RESULTS]
         lines.append([f"{code}:{turns[code]}", row.anchor, ns, notes])
     return packed(lines)
-
-
-def _rows(section: Section) -> Iterator[CodeRow]:
-    """Yield the rows of a section's page, and the `def` lines of the calls that it shows."""
-    for block in visible(section.blocks):
-        if isinstance(block, CodeListing):
-            yield from block.rows
-        elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
-            yield block.header
 
 
 def timed_lines(section: Section) -> dict[str, list[Step]]:

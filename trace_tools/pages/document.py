@@ -12,8 +12,8 @@ Meters, Narrative) are the trace's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
@@ -126,7 +126,7 @@ class CodeRow:
 
     lines: tuple[CodeLine, ...]
     anchor: str
-    line: int = 0  # of its source; used in the anchor
+    line: int = 0  # where its statements begin; 0 for the `def` line of a call
     executions: tuple[Execution, ...] = ()
     omitted: int = 0  # executions that are only counted
     omitted_ns: int = 0  # their total time
@@ -136,7 +136,7 @@ class CodeRow:
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
     # code that the row names and no call on the page shows; "named": another page shows it
     definitions: tuple[Call, ...] = ()
-    beside: tuple[MarginNote, ...] = ()  # made last, from all of the above
+    beside: tuple[MarginNote, ...] = ()  # made when it is known how calls are shown
     under: tuple[MarginNote, ...] = ()  # likewise
 
 
@@ -164,12 +164,11 @@ class Narration:
 
     narrative: Narrative
     number: int  # within the page, from 1
-    step: int | None = None  # the step that emitted it; None for prose newer than the trace
+    steps: tuple[int, ...] = ()  # the steps that emitted it; none for prose newer than the trace
     sometimes: str | None = None  # in how many of the timed runs it was emitted, if not in all
     headings: tuple[Heading, ...] = ()  # headings in its prose
     cover: bool = False  # also shown on the first page
     takeaway: bool = False  # a text after a section's last part: its summary
-    steps: tuple[int, ...] = ()  # the other steps that emitted the same
 
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
@@ -189,14 +188,14 @@ class Call:
     "open", "folded", or "named" if the page shows the same code already.
     """
 
-    function: str
+    name: str  # in the lecture's notation
     frame: int
     step: int | None  # the step that made the call
     number: int  # among the calls of this function in the section
     total: int
     anchor: str  # if this call is only named: of the function's first shown call, or its full address
     title: str  # first line of its docstring, else its name
-    header: CodeRow | None  # its `def` line
+    header: CodeRow | None  # its `def` line, also the first row of its blocks unless it is a part
     blocks: tuple[Block, ...]
     level: int  # level of its heading, if it is a part
     shown: Literal["part", "open", "folded", "named"] = "folded"
@@ -204,30 +203,15 @@ class Call:
     troubled: bool = False
     observed: bool = False  # something was inspected, claimed or printed in it
     deeper: bool = False  # a folded part, which the core path skips
-    module: str = ""  # the module that defines it, if not the lecture
 
     @property
-    def name(self) -> str:
-        """The function's name in the lecture's notation."""
-        return f"{self.module}.{self.function}" if self.module else self.function
-
-    @property
-    def speaks(self) -> bool:
+    def has_narrative(self) -> bool:
         """Return whether it contains narrative or a part."""
         return any(
             (isinstance(block, Narration) and not isinstance(block.narrative, Note))
-            or (isinstance(block, Call) and block.speaks)
+            or (isinstance(block, Call) and block.has_narrative)
             for block in self.blocks
         )
-
-    def with_header(self) -> tuple[Block, ...]:
-        """Return the blocks with the `def` line at the start of the first listing."""
-        if self.header is None or not (self.header.lines or self.header.arguments):
-            return self.blocks
-        first, following = self.blocks[:1], self.blocks[1:]
-        if first and isinstance(first[0], CodeListing):
-            return (CodeListing((self.header, *first[0].rows)), *following)
-        return (CodeListing((self.header,)), *self.blocks)
 
 
 Block = CodeListing | Narration | Call
@@ -389,6 +373,7 @@ class Document(WithClaims):
 
 
 _T = TypeVar("_T", bound=Execution | Call)
+_Part = TypeVar("_Part", CodeRow, Call, Narration)
 
 TROUBLED_SHOWN = 4
 
@@ -426,6 +411,44 @@ def narratives(blocks: Sequence[Block]) -> Iterator[Narrative]:
 def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:
     """Yield every row of code that a page shows, in order."""
     return (row for block in visible(blocks) if isinstance(block, CodeListing) for row in block.rows)
+
+
+def _unchanged(part: _Part) -> _Part:
+    return part
+
+
+def mapped(
+    blocks: Iterable[Block],
+    *,
+    row: Callable[[CodeRow], CodeRow] = _unchanged,
+    call: Callable[[Call], Call] = _unchanged,
+    narration: Callable[[Narration], Narration] = _unchanged,
+) -> tuple[Block, ...]:
+    """Return blocks in which everything that a page shows is changed, in the order of the page.
+
+    A call is changed before its blocks, which stay as they are if it is only named; a row after the calls under it.
+    """
+
+    def mapped_call(before: Call) -> Call:
+        after = call(before)
+        if after.shown == "named":
+            return after
+        return replace(after, blocks=mapped(after.blocks, row=row, call=call, narration=narration))
+
+    def mapped_row(before: CodeRow) -> CodeRow:
+        calls = {id(called): mapped_call(called) for called in calls_shown(before)}
+        executions = tuple(
+            replace(e, calls=tuple(calls.get(id(called), called) for called in e.calls)) if e.calls else e
+            for e in before.executions
+        )
+        return row(replace(before, executions=executions) if calls else before)
+
+    def mapped_block(block: Block) -> Block:
+        if isinstance(block, CodeListing):
+            return CodeListing(tuple(map(mapped_row, block.rows)))
+        return mapped_call(block) if isinstance(block, Call) else narration(block)
+
+    return tuple(map(mapped_block, blocks))
 
 
 def calls_shown(row: CodeRow) -> tuple[Call, ...]:
@@ -491,12 +514,12 @@ class Anchors:
                         self.lines.setdefault((line.source, line.number), row.anchor)
             elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
                 self.fallbacks.setdefault(block.step, block.anchor)
-            elif isinstance(block, Narration) and block.step is not None:
+            elif isinstance(block, Narration) and block.steps:
                 anchor = f"said-{block.number}"
-                for step in (block.step, *block.steps):
+                for step in block.steps:
                     if self.fallbacks.setdefault(step, anchor) == anchor and step not in self.rows:
                         self.narration_only[step] = anchor
-                self.narrations.append((block.number, block.step))
+                self.narrations.append((block.number, block.steps[0]))
 
 
 def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:

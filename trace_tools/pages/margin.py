@@ -4,7 +4,6 @@ Both writers use them, as a margin column or as comments. A note is one line of 
 details.
 To keep pages quiet, a statement without annotations that took less than a millisecond has no note on time.
 
-    with_margins(blocks)     the blocks of a page, whose rows have these notes:
     margin_notes(row)        [MarginNote("value", "x", "f32[4, 4] · 64 B", …), MarginNote("time", "", "11.2 ms ± 0.4%")]
     notes_under(row)         [MarginNote("call", call=call), MarginNote("stdout", "", "epoch 1", "execution 3")]
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -38,13 +37,10 @@ from trace_tools.analysis.summaries import (
     tells_nothing_new,
 )
 from trace_tools.pages.document import (
-    Block,
     Call,
-    CodeListing,
     CodeRow,
     Execution,
     MarginNote,
-    calls_shown,
     salient,
 )
 from trace_tools.trace.model import Measured, Meters, Value
@@ -63,31 +59,9 @@ SHORT = 24  # characters of such a value
 # --- next to a row ---
 
 
-def with_margins(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return the blocks of a page with the notes next to and under each row that it shows."""
-
-    def row_with(row: CodeRow) -> CodeRow:
-        calls = {id(call): call_with(call) for call in calls_shown(row)}
-        executions = tuple(
-            replace(e, calls=tuple(calls.get(id(call), call) for call in e.calls)) if e.calls else e
-            for e in row.executions
-        )
-        definitions = tuple(calls.get(id(call), call) for call in row.definitions)
-        row = replace(row, executions=executions, definitions=definitions)
-        return replace(row, beside=tuple(margin_notes(row)), under=tuple(notes_under(row)))
-
-    def call_with(call: Call) -> Call:
-        if call.shown == "named":
-            return call
-        header = row_with(call.header) if call.header is not None else None
-        return replace(call, header=header, blocks=with_margins(call.blocks))
-
-    def block_with(block: Block) -> Block:
-        if isinstance(block, CodeListing):
-            return CodeListing(tuple(map(row_with, block.rows)))
-        return call_with(block) if isinstance(block, Call) else block
-
-    return tuple(map(block_with, blocks))
+def with_notes(row: CodeRow) -> CodeRow:
+    """Return a row, whose calls are shown as they will be, with its notes."""
+    return replace(row, beside=tuple(margin_notes(row)), under=tuple(notes_under(row)))
 
 
 def counted_once(rows: Sequence[CodeRow]) -> Iterator[tuple[CodeRow, list[MarginNote]]]:

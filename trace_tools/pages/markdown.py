@@ -191,7 +191,7 @@ class MarkdownWriter:
         elif call.shown != "named":
             position = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{formats.one_line(call.name, 60)}`{position}"
-            yield from folded(title, self._blocks(call.with_header()))
+            yield from folded(title, self._blocks(call.blocks))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
         """Write rows as fences, interrupted by the blocks under a row."""

@@ -110,10 +110,9 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stack = []
     for frame in frames:
         called = tree.frames[frame]
-        name = ".".join(filter(None, (lecture.module(called), called.function)))
         caller = index_of.get(called.of) if called.of is not None else None
         calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
-        stack.append(StackFrame(name, caller, *calls))
+        stack.append(StackFrame(lecture.name(called), caller, *calls))
     return Stepping(
         frames=tuple(stack),
         stops=tuple(stops),

@@ -161,9 +161,7 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
             rows = block.rows
         elif block.shown == "part":
             title = _line(prose.readable_text(block.title))
-            yield SearchEntry("heading", page, block.anchor, title, block.function if block.function != title else "")
-        elif block.header is not None and block.shown != "named":
-            rows = (block.header,)
+            yield SearchEntry("heading", page, block.anchor, title, block.name if block.name != title else "")
         for row in rows:
             position = (row.lines[0].source, row.lines[0].number) if row.lines else None
             if position is not None and position not in lines and any(line.text.strip() for line in row.lines):

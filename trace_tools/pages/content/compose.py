@@ -43,12 +43,12 @@ from trace_tools.pages.document import (
     Section,
     SourceText,
     brief_code,
-    calls_shown,
+    mapped,
     said_in_runs,
     shared_storages,
     visible,
 )
-from trace_tools.pages.margin import with_margins
+from trace_tools.pages.margin import with_notes
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
 from trace_tools.source.directives import RECORDED
@@ -87,8 +87,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     order = list(dict.fromkeys([*functions_called_by(ran.editions[0].source.parsed, main), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = map(with_margins, _around(ran, {*order, main, *(name for _, name in definitions.places)}))
-    pages = [replace(page, blocks=with_margins(page.blocks)) for page in pages]
+    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)})
     return Document(
         title=ran.trace.title,
         run=trace.run,
@@ -114,13 +113,12 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     title, summary = ran.titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = definitions.beside(blocks, slug, f"section {number}")
+    blocks = definitions.shown_in(blocks, slug, f"section {number}")
     # the texts after the last part are the section's summary, unless code follows that part
     parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
     after = blocks[parts[-1] + 1 :] if parts else ()
-    narrations = [it for it in after if isinstance(it, Narration)]
-    if len(narrations) == len(after):
-        closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in narrations)
+    if all(isinstance(block, Narration) for block in after):
+        closing = mapped(after, narration=lambda it: replace(it, takeaway=isinstance(it.narrative, Text)))
         blocks = (*blocks[: len(blocks) - len(after)], *closing)
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
@@ -167,7 +165,7 @@ def _around(ran: Lecture, shown_elsewhere: set[str]) -> tuple[tuple[Block, ...],
     )
     opening = page.body(tree.main, "", DEEPEST) if tree.main is not None and tree.main is not tree.module else []
     setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
-    return fold(opening), fold(setup)
+    return mapped(fold(opening), row=with_notes), mapped(fold(setup), row=with_notes)
 
 
 def _notices(ran: Lecture) -> Iterator[Notice]:
@@ -227,12 +225,12 @@ class _Composer:
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
             line, arguments = definition.line, tuple(frame.arguments or ())
-            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments)
+            if lines or arguments:
+                header = with_notes(CodeRow(lines, f"{anchor}-L{line}", arguments=arguments))
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
         return Call(
-            function=frame.function,
-            module=self._ran.module(frame),
+            name=self._ran.name(frame),
             frame=frame.frame,
             step=frame.of,
             number=tree.call_number[frame.frame],
@@ -276,11 +274,13 @@ class _Composer:
             if not skip.isdisjoint(segment.statements):
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
-            parts = [call for e in row.executions for call in e.calls if call.speaks]
+            parts = [call for e in row.executions for call in e.calls if call.has_narrative]
             if "deeper" in row.marks:
                 parts = [replace(call, deeper=True) for call in parts]
             if parts:  # they follow the row in the text
-                executions = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
+                executions = (
+                    replace(e, calls=tuple(c for c in e.calls if not c.has_narrative)) for e in row.executions
+                )
                 row = replace(row, executions=tuple(executions))
             unsaid = segment.hidden or segment.narrative  # shown only if something went wrong in it
             warned = any(e.troubled or e.values or (e.step.warnings and not segment.hidden) for e in row.executions)
@@ -364,7 +364,7 @@ class _Composer:
             for step in tree.steps(frame.frame, number):
                 for narrative in step.narrative or ():
                     sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs)
-                    yield Narration(narrative, next(self._numbers), step.id, sometimes)
+                    yield Narration(narrative, next(self._numbers), (step.id,), sometimes)
 
 
 def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
@@ -380,7 +380,7 @@ def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Blo
         emitted: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
         after = -1
         for index, (line, block) in enumerate(group):
-            step = block.step if isinstance(block, (Narration, Call)) else None
+            step = block.step if isinstance(block, Call) else next(iter(getattr(block, "steps", ())), None)
             after = after if step is None else step  # new prose keeps its position
             emitted.append((after, line, ~index if step is None else step, block))
         emitted.sort(key=lambda it: it[0])
@@ -403,8 +403,7 @@ def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | Non
             return None
         if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
             return None
-        further = () if b.step is None else (b.step, *b.steps)
-        merged.append(replace(a, steps=(*a.steps, *further)))
+        merged.append(replace(a, steps=(*a.steps, *b.steps)))
     return merged
 
 
@@ -442,46 +441,39 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
         anchors[name] += 1
         return name if anchors[name] == 1 else f"{name}-{anchors[name]}"
 
-    def folded(block: Block) -> Block:
-        if isinstance(block, Call):
-            return folded_call(block)
-        if isinstance(block, CodeListing):
-            return CodeListing(tuple(map(folded_row, block.rows)))
-        if not isinstance(block.narrative, Text):
-            return block
-        headings = prose.headings(block.narrative.text)
-        return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in headings))
-
-    def folded_row(row: CodeRow) -> CodeRow:
-        shown = {call.frame: folded_call(call) for call in calls_shown(row)}
-        if not shown:
-            return row
-        executions = (
-            replace(e, calls=tuple(shown.get(call.frame, call) for call in e.calls)) if e.calls else e
-            for e in row.executions
-        )
-        return replace(row, executions=tuple(executions))
+    def with_anchors(narration: Narration) -> Narration:
+        text = narration.narrative.text if isinstance(narration.narrative, Text) else ""
+        return replace(narration, headings=tuple(Heading(level, it, anchor(it)) for level, it in prose.headings(text)))
 
     def folded_call(call: Call) -> Call:
-        before = bodies[call.name]
-        if before == 0 and call.speaks:
-            title = anchor(prose.plain_text(call.title))
-            call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
+        before, blocks = bodies[call.name], call.blocks
+        if before == 0 and call.has_narrative:
+            call = replace(call, shown="part", anchor=anchor(prose.plain_text(call.title)))
         elif call.troubled:
             call = replace(call, shown="open")
         elif before >= BODIES or (before and not call.observed):
             return replace(call, shown="named", anchor=first[call.name])
-        elif before == 0 and call.observed and len(_rows(call.blocks)) <= SHORT:
+        elif before == 0 and call.observed and len(_rows(blocks)) <= SHORT:
             call = replace(call, shown="open")
         bodies[call.name] += 1
         first.setdefault(call.name, call.anchor)
-        return replace(call, blocks=tuple(map(folded, call.blocks)))
+        return replace(call, blocks=_at_the_margin(blocks) if call.shown == "part" else _with_header(call))
 
-    return tuple(map(folded, blocks))
+    return mapped(blocks, call=folded_call, narration=with_anchors)
 
 
 def _rows(blocks: Iterable[Block]) -> list[CodeRow]:
     return [row for block in blocks if isinstance(block, CodeListing) for row in block.rows]
+
+
+def _with_header(call: Call) -> tuple[Block, ...]:
+    """Return the blocks of a call with its `def` line at the start of the first listing."""
+    if call.header is None:
+        return call.blocks
+    first = call.blocks[0] if call.blocks else None
+    if isinstance(first, CodeListing):
+        return (CodeListing((call.header, *first.rows)), *call.blocks[1:])
+    return (CodeListing((call.header,)), *call.blocks)
 
 
 def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:

@@ -52,12 +52,12 @@ class Lecture:
         """Return the index of a step's source."""
         return self.tree.frames[step.frame].source
 
-    def module(self, frame: Frame) -> str:
-        """Return the module of a called function; "" for the lecture itself."""
+    def name(self, frame: Frame) -> str:
+        """Return the name of a called function in the lecture's notation: with its module, if it has another one."""
         if not frame.source:
-            return ""
+            return frame.function
         parts = PurePosixPath(self.trace.sources[frame.source].path).with_suffix("").parts
-        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        return ".".join([*(parts[:-1] if parts[-1] == "__init__" else parts), frame.function])
 
     def edition(self, step: Step) -> ShownSource:
         """Return the text that contains a step."""
