@@ -180,7 +180,7 @@ def test_the_roof_belongs_to_the_dtype_of_the_work() -> None:
     """float32 matmuls of a machine that allows tf32 have its roof. Work in several dtypes has no roof."""
     peaks = [Peak("float32", 6e13, "a datasheet"), Peak("tf32", 5e14, "a datasheet")]
     for tf32, peak in (("highest", "float32"), ("high", "tf32")):
-        gpu = Machine("A device", "gpu", "cuda", tf32=tf32, peaks=peaks)
+        gpu = Machine("A device", "gpu", "cuda", tf32=tf32, compute_capability="9.0", peaks=peaks)
         assert [r.peak for r in execution_of(gpu).rates if r.name == "FLOP/s"] == [peak]
         measuring = execution_of(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32")])
         assert [r.peak for r in measuring.rates if r.name == "FLOP/s"] == [peak]

@@ -31,7 +31,6 @@ def fields(index: int, card: Profile) -> dict[str, str]:
         "power.draw": "312.05",
         "power.limit": "700.00",
         "clocks_event_reasons.active": "0x0000000000000004",
-        "clocks_throttle_reasons.active": "0x0000000000000004",
     }
 
 

@@ -86,8 +86,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     let_cuda_answer(monkeypatch, current_device=1, device_count=2, get_device_properties=card)
     let_cuda_answer(monkeypatch, mem_get_info=(79 * 2**30, 80 * 2**30), memory_reserved=2**20)
     monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
-    monkeypatch.setattr(host, "gpu_users", lambda: None)
-    monkeypatch.setattr(host, "gpu_state", lambda: None)
+    monkeypatch.setattr(host, "gpu_notes", lambda: [])
     return card
 
 
@@ -107,12 +106,10 @@ def test_free_device_memory(free: int, verdict: str, card: SimpleNamespace, monk
 
 
 def test_what_slows_the_card(card: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    for users, others in ((None, 0), ("1 process besides this run, 500 MiB", 1)):
-        monkeypatch.setattr(host, "gpu_users", lambda users=users: users)
-        for reasons, slowed in (([], 0), (None, 0), (["power limit"], 1)):
-            monkeypatch.setattr(host, "gpu_state", lambda reasons=reasons: host.GpuState(slowed_by=reasons))
-            names = [check.name for check in checks._card(Accelerator()) if check.verdict == "look"]
-            assert names == ["others on the card"] * others + ["clocks"] * slowed
+    notes = ["GPU: SM clock 1980 MHz", "GPU clocks held back: power limit", "GPU in use by 1 process besides this run"]
+    monkeypatch.setattr(host, "gpu_notes", lambda: notes)
+    found = {check.found: check.verdict for check in checks._card(Accelerator())}
+    assert [found[note] for note in notes] == ["ok", "look", "look"]
 
 
 def test_checks_name_neither_person_nor_computer() -> None:

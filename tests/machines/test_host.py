@@ -173,14 +173,11 @@ def test_notes_on_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.Monkey
         "proc/self/cgroup": "0::/a\n",
         "sys/fs/cgroup/a/cpu.stat": "usage_usec 5\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3\n",
         f"{cpus}/cpu0/cpufreq/scaling_governor": "powersave\n",
-        f"{cpus}/cpu0/thermal_throttle/core_throttle_count": "2\n",
-        f"{cpus}/cpu11/thermal_throttle/core_throttle_count": "3\n",
     }
     assert host.cpu_notes(write_files(tmp_path, files)) == [
         "load average 9.0 on 8 cores: more tasks were running than there are cores",
         "CPU quota used up 12 times so far",
         "CPU frequency governor: powersave",
-        "CPU cores slowed by heat 5 times since the computer started",
     ]
     monkeypatch.setattr(os, "getloadavg", lambda: (7.9, 9.0, 9.0))
     assert host.cpu_notes(tmp_path / "nothing") == []
@@ -248,13 +245,6 @@ def test_driver_version(script: Script) -> None:
     assert host.gpu_driver() == "580.159.04"
 
 
-@pytest.mark.parametrize("module", ["x86_64 Kernel Module", "Open Kernel Module for aarch64"])
-def test_driver_version_in_a_container_without_nvidia_smi(module: str, script: Script, tmp_path: Path) -> None:
-    script("exit 127")
-    text = f"NVRM version: NVIDIA UNIX {module}  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc 12.2.0\n"
-    assert host.gpu_driver(write_files(tmp_path, {"proc/driver/nvidia/version": text})) == "535.104.05"
-
-
 @pytest.mark.parametrize(
     ("body", "card"),
     [
@@ -315,12 +305,6 @@ def test_reasons_that_hold_gpu_clocks_back(bits: str, note: str | None, script: 
     assert host.gpu_notes()[1:] == ([note] if note else [])
 
 
-def test_older_drivers_report_throttle_reasons(script: Script) -> None:
-    script(smi(reasons="0x0000000000000020").replace("clocks_event_reasons", "clocks_throttle_reasons"))
-    assert host.gpu_notes()[0].startswith("GPU: SM clock 1980")
-    assert host.gpu_notes()[1:] == ["GPU clocks held back: heat (driver)"]
-
-
 @pytest.mark.parametrize(
     ("processes", "notes"),
     [
@@ -343,17 +327,17 @@ def test_other_processes_on_the_gpu_are_counted(processes: str, notes: list[str]
 def test_a_failing_nvidia_smi_gives_no_notes(script: Script) -> None:
     for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9"):
         script(body)
-        assert host.gpu_notes() == [] and not host.hung()
+        assert host.gpu_notes() == [] and not host.timed_out
 
 
 def test_a_hanging_nvidia_smi_is_started_only_once(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("sleep")
-    monkeypatch.setattr(host, "_hung", [])
+    monkeypatch.setattr(host, "timed_out", False)
     monkeypatch.setattr(host, "TIMEOUT_S", 0.2)
     script(f"echo asked >> {tmp_path}/log; exec sleep 20")
-    assert host.gpu_notes() == [] and host.card() is None and host.gpu_state() is None and host.hung()
+    assert host.gpu_notes() == [] and host.card() is None and host.timed_out
     host.gpu_driver()
     assert (tmp_path / "log").read_text() == "asked\n"
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.cases_in_one import each
 from trace_tools.errors import UsageError
 from trace_tools.machines import host, machine
-from trace_tools.machines.peaks import known_machine, table_peaks
+from trace_tools.machines.peaks import known_machine, matrix_format, table_peaks
 from trace_tools.trace.model import Machine, Peak
 
 
@@ -164,7 +164,6 @@ def test_gpu_peaks_come_from_the_table(
     store_machine(tmp_path, monkeypatch, H200)
     assert machine.peak_flops(dtype) == (teraflops and teraflops * 1e12)
     assert machine.peak_bandwidth() == 4.8e12
-    assert machine.peak_is_promised(dtype) is (teraflops is not None) and machine.peak_is_promised("memory")
 
 
 def test_float64_without_tensor_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +177,6 @@ def test_peaks_of_an_unknown_gpu_are_the_measured_ones(tmp_path: Path, monkeypat
     store_machine(tmp_path, monkeypatch, unknown)
     assert (machine.peak_flops(torch.bfloat16), machine.peak_bandwidth()) == (788e12, 4.3e12)
     assert machine.peak_flops(torch.float64) is None
-    assert not any(map(machine.peak_is_promised, (torch.bfloat16, torch.float64, "memory")))
 
 
 @each(
@@ -190,14 +188,10 @@ def test_peaks_of_an_unknown_gpu_are_the_measured_ones(tmp_path: Path, monkeypat
         ("cuda", "12.0", "bfloat16"),
         ("cuda", "gfx942", "bfloat16"),
         ("cuda", None, "bfloat16"),
-        ("cpu", None, "float32"),
     ],
 )
-def test_fast_format(
-    device: str, capability: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_machine(tmp_path, monkeypatch, Machine("X", "x", device, compute_capability=capability))
-    assert machine.fast_format() == expected
+def test_format_of_the_matrix_units(device: str, capability: str | None, expected: str) -> None:
+    assert matrix_format(Machine("X", "x", device, compute_capability=capability)) == expected
 
 
 def test_a_mac_traces_its_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.machines.machine import without_torch
+from trace_tools.machines.machine import computer
 from trace_tools.trace.identities import ProcessId
 from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
@@ -68,7 +68,7 @@ def test_a_gpu_keeps_going_after_an_error_but_not_as_one_rank_of_several(
     """A rank that skips the rest of a section would answer another section's operation of its peers."""
     lecture = tmp_path / "lecture.py"
     lecture.write_text("def main():\n    pass\n", encoding="utf-8")
-    gpu = dataclasses.replace(without_torch([])[0], device="cuda")
+    gpu = dataclasses.replace(computer(), device="cuda")
     decided = []
     for world in ({}, {"RANK": "1", "WORLD_SIZE": "2"}):
         for name, value in world.items():

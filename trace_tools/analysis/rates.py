@@ -211,7 +211,7 @@ def _rates(
         if counted.work is None
         else any((w[1] or "").startswith("tf32") for w in counted.work)
     )
-    tf32 = dtype == "float32" and in_tf32 and has_tf32(machine)
+    tf32 = dtype == "float32" and in_tf32 and has_tf32(machine.compute_capability)
     amounts = (("FLOP/s", computed_flops(counted), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
     for name, amount, peak_name in amounts:
         if not amount:

@@ -112,10 +112,6 @@ class Accelerator:
         hip = self.torch.version.hip
         return f"ROCm {hip}" if hip else self.torch.version.cuda
 
-    def has_tf32(self) -> bool:
-        """Return whether the compute capability is 8.0 (Ampere) or more."""
-        return self.torch.version.hip is None and self.module.get_device_capability() >= (8, 0)
-
     # ------------------------------------------------------------------ time
 
     def can_wait(self) -> bool:

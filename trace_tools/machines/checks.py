@@ -70,7 +70,7 @@ def checks(asked: str | None) -> Iterator[Check]:
     except RuntimeError as error:  # from the device: all later checks would fail in the same way
         advice = devices.ON_THE_CPU if gpu is not None else ""
         yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}", advice)
-    if host.hung():
+    if host.timed_out:
         advice = "traces will lack the card's clocks, temperature and other users; try `nvidia-smi -pm 1`"
         yield Check("nvidia-smi", "look", f"gave no answer in {host.TIMEOUT_S:g} s", advice)
 
@@ -87,10 +87,8 @@ def _card(gpu: Accelerator) -> Iterator[Check]:
     scarce = free < SCARCE_BYTES or free < (1 - SHARED) * total
     advice = "large tensors may not fit; stop other programs that use this card" if scarce else ""
     yield Check("GPU memory", "look" if scarce else "ok", f"{_bytes(free)} of {_bytes(total)} are free", advice)
-    if used := host.gpu_users():
-        yield Check("others on the card", "look", used, "stop them, or choose another card with --device cuda:N")
-    if (state := host.gpu_state()) is not None and state.slowed_by:
-        yield Check("clocks", "look", f"held back: {', '.join(state.slowed_by)}", "times will be longer than usual")
+    for note in host.gpu_notes():
+        yield Check("GPU now", "ok" if note.startswith("GPU: ") else "look", note)
 
 
 def _host() -> Iterator[Check]:

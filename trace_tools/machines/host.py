@@ -28,13 +28,13 @@ from trace_tools.machines import accelerators
 ROOT = Path("/")
 IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: nvidia-smi's identifier of the GPU that the process will use
 IDENTITY_FILE = "gpu.txt"  # in a run's folder: the value for that variable
-SENSORS = "clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit"
-HELD_BACK_BY = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")  # the latter until driver 535
+SENSORS = "clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit,clocks_event_reasons.active"
 TIMEOUT_S = 10.0
+timed_out = False  # whether nvidia-smi has in this process, which then does not call it again
 # Of one core: a process that never waits uses 1. Services of an idle machine use some hundredths.
 LOADED_CORES = 0.5
-# Bits of NVML's nvmlClocksEventReasons (until driver 535: nvmlClocksThrottleReasons). Left out: an idle
-# GPU (0x1), and the clocks that applications or displays asked for (0x2, 0x100).
+# Bits of NVML's nvmlClocksEventReasons. Left out: an idle GPU (0x1), and the clocks that applications or displays
+# asked for (0x2, 0x100).
 REASONS = {
     0x4: "power limit",
     0x8: "hardware slowdown",
@@ -52,31 +52,6 @@ class CpuTime:
     at_s: float
     all_s: float  # on the cores that this process may use, by all processes and by the system
     own_s: float  # by this process, and by its children that have ended
-
-
-@dataclass(frozen=True, slots=True)
-class GpuState:
-    """A GPU's state at one moment, as nvidia-smi reports it; None for each figure that the driver does not give."""
-
-    clock_mhz: float | None = None
-    fastest_mhz: float | None = None
-    celsius: float | None = None
-    watts: float | None = None
-    limit_watts: float | None = None
-    slowed_by: list[str] | None = None  # reasons for lower clocks; None if unknown
-
-    def __str__(self) -> str:
-        """Write the figures as "SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W", without those that are None."""
-
-        def of(highest: float | None) -> str:
-            return "" if highest is None else f" of {highest:.0f}"
-
-        parts = [
-            f"SM clock {self.clock_mhz:.0f}{of(self.fastest_mhz)} MHz" if self.clock_mhz is not None else "",
-            f"{self.celsius:.0f} °C" if self.celsius is not None else "",
-            f"{self.watts:.0f}{of(self.limit_watts)} W" if self.watts is not None else "",
-        ]
-        return ", ".join(filter(None, parts)) or "clock, temperature and power can't be read"
 
 
 def cpu_name(root: Path = ROOT) -> str:
@@ -183,16 +158,9 @@ def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
     return round(max(0.0, others_s) / (after.at_s - before.at_s), 2)
 
 
-def gpu_driver(root: Path = ROOT) -> str | None:
-    """Return the GPU driver's version: "580.159.04"; None without a driver.
-
-    A container may lack nvidia-smi; the kernel's files have the version as well: "NVRM version: NVIDIA UNIX x86_64
-    Kernel Module  580.159.04  Tue …".
-    """
-    versions = _nvidia_smi("--query-gpu=driver_version")
-    loaded = re.search(r"^NVRM version: .*?\s(\d+\.[\d.]+)\s", _read(root / "proc/driver/nvidia/version"), re.M)
-    files = [_read(root / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
-    return next(filter(None, [*versions[:1], loaded and loaded[1], *files]), None)
+def gpu_driver() -> str | None:
+    """Return the GPU driver's version, "580.159.04"; None if nvidia-smi does not answer."""
+    return next(iter(_nvidia_smi("--query-gpu=driver_version")), None) or None
 
 
 def card() -> str | None:
@@ -216,7 +184,7 @@ def notes(device: str) -> list[str]:
 
 
 def cpu_notes(root: Path = ROOT) -> list[str]:
-    """List conditions that may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
+    """List conditions that may slow the CPU now: load by others, a quota that throttles, a governor."""
     notes = []
     cores = usable_cores(root)
     with suppress(OSError, AttributeError):  # missing on some systems
@@ -226,41 +194,34 @@ def cpu_notes(root: Path = ROOT) -> list[str]:
     throttled = [int(times) for text in stats for times in re.findall(r"^nr_throttled (\d+)$", text, re.MULTILINE)]
     if any(throttled):
         notes.append(f"CPU quota used up {max(throttled)} times so far")
-    cpus = root / "sys/devices/system/cpu"
-    governor = _read(cpus / "cpu0/cpufreq/scaling_governor")
+    governor = _read(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor not in ("", "performance"):
         notes.append(f"CPU frequency governor: {governor}")
-    counts = map(_read, cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
-    if hot := sum(int(count) for count in counts if count.isdigit()):
-        notes.append(f"CPU cores slowed by heat {hot} times since the computer started")
     return notes
 
 
 def gpu_notes() -> list[str]:
     """List the GPU's clock, temperature and power, the reasons for lower clocks, and its other users."""
     notes = []
-    state = gpu_state()
-    if state is not None:
-        notes.append(f"GPU: {state}")
-        if state.slowed_by:
-            notes.append(f"GPU clocks held back: {', '.join(state.slowed_by)}")
+    for line in _nvidia_smi(f"--query-gpu={SENSORS}", *_selected_gpu())[:1]:
+        figures = [part.strip() for part in line.split(",")]  # "1980", "45", "312.05", "0x04", or "[N/A]"
+        clock, fastest, celsius, watts, limit = map(_number, [*figures, *[""] * 5][:5])
+        parts = [
+            f"SM clock {_of(clock, fastest)} MHz" if clock is not None else "",
+            f"{celsius:.0f} °C" if celsius is not None else "",
+            f"{_of(watts, limit)} W" if watts is not None else "",
+        ]
+        notes.append("GPU: " + (", ".join(filter(None, parts)) or "clock, temperature and power can't be read"))
+        bits = int(figures[-1], 16) if re.fullmatch("0x[0-9a-fA-F]+", figures[-1]) else 0
+        if reasons := ", ".join(reason for bit, reason in REASONS.items() if bits & bit):
+            notes.append(f"GPU clocks held back: {reasons}")
     if used := gpu_users():
         notes.append(f"GPU in use by {used}")
     return notes
 
 
-def gpu_state() -> GpuState | None:
-    """Query nvidia-smi once for the figures in SENSORS and the reasons for lower clocks; None without an answer."""
-    gpu = _selected_gpu()
-    answers = (_nvidia_smi(f"--query-gpu={SENSORS},{reasons}", *gpu) for reasons in HELD_BACK_BY)
-    lines = next(filter(None, answers), [""])
-    if not lines[0]:
-        return None
-    *figures, bits = (part.strip() for part in lines[0].split(","))  # "1980", "45", "312.05", "0x04", or "[N/A]"
-    is_readable = re.fullmatch("0x[0-9a-fA-F]+", bits)
-    slowed_by = [reason for bit, reason in REASONS.items() if int(bits, 16) & bit] if is_readable else None
-    clock, fastest, celsius, watts, limit = [*map(_number, figures), *[None] * 5][:5]
-    return GpuState(clock, fastest, celsius, watts, limit, slowed_by)
+def _of(figure: float, highest: float | None) -> str:
+    return f"{figure:.0f}" + ("" if highest is None else f" of {highest:.0f}")
 
 
 def gpu_users() -> str | None:
@@ -282,8 +243,6 @@ def _selected_gpu() -> list[str]:
     """Return nvidia-smi's arguments that select PyTorch's GPU; the two number GPUs differently under
     CUDA_VISIBLE_DEVICES.
     """
-    if hung():
-        return []
     # torch would initialise a GPU to answer, and the lecture would then begin with a warm one
     gpu = accelerators.in_use()
     try:
@@ -295,19 +254,12 @@ def _selected_gpu() -> list[str]:
 
 def _nvidia_smi(*arguments: str) -> list[str]:
     """Return nvidia-smi's lines of comma-separated figures; empty if it refuses, or has timed out in this process."""
-    if hung():
+    global timed_out
+    if timed_out:
         return []
     output = _output("nvidia-smi", *arguments, "--format=csv,noheader,nounits")
-    _hung.extend(arguments if output is None else ())
+    timed_out = output is None
     return [line.strip() for line in (output or "").splitlines()]
-
-
-_hung: list[str] = []  # arguments of the call of nvidia-smi that timed out
-
-
-def hung() -> bool:
-    """Return whether nvidia-smi has timed out in this process, which then does not call it again."""
-    return bool(_hung)
 
 
 def _number(text: str) -> float | None:

@@ -19,7 +19,6 @@ import math
 import os
 import platform
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -31,7 +30,7 @@ import msgspec
 
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, host
-from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks
+from trace_tools.machines.peaks import known_machine, peak_of, table_peaks
 from trace_tools.source.imports import is_installed
 from trace_tools.trace.model import Machine, Peak
 from trace_tools.util import formats
@@ -63,7 +62,7 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
         if device in (None, stored.device):
             return stored
     if device in (None, "cpu") and not is_installed("torch"):
-        return without_torch([])[0]
+        return computer()
     return _described(device or accelerators.best(), measure=measure)
 
 
@@ -100,24 +99,6 @@ def peak_bandwidth() -> float | None:
     return None if peak is None else peak.per_second
 
 
-def peak_is_promised(dtype: torch.dtype | str) -> bool:
-    """Return whether this machine's peak comes from a datasheet, rather than being measured or unknown.
-
-    `dtype` is as in `peak_flops`, or "memory".
-    """
-    peak = _peak(dtype)
-    return peak is not None and peak.per_second is not None and not peak.measured
-
-
-def fast_format() -> str:
-    """Return the format of fast matrix products on this machine: "bfloat16", or "float16" on a GPU that lacks it.
-
-    "float32" on a CPU, which widens bfloat16 for most operations.
-    """
-    machine = this_machine(measure=False)
-    return matrix_format(machine) if machine.device == "cuda" else "float32"
-
-
 def slug(name: str) -> str:
     """Turn a device's name into a folder name: "NVIDIA H200" → "nvidia-h200"; only a-z, 0-9 and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].rstrip("-") or "machine"
@@ -151,13 +132,8 @@ def from_json(text: str) -> Machine:
     return msgspec.json.decode(text, type=Machine)
 
 
-def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
-    """Describe the computer for a lecture without torch, and the versions of its packages, without measuring peaks."""
-    return _computer("cpu"), [("python", platform.python_version()), *used]
-
-
-def _computer(device: str) -> Machine:
-    """Describe the computer around a device, as far as the system does."""
+def computer(device: str = "cpu") -> Machine:
+    """Describe the computer around a device, as far as the system does, without peaks."""
     name, cores, ram_bytes = host.cpu_name(), host.usable_cores(), host.ram_bytes()
     return Machine(
         name=name,
@@ -223,18 +199,18 @@ def _described(device: str, *, measure: bool) -> Machine:
     gpu = accelerators.accelerator(device)
     if gpu is not None and not gpu.is_available():
         raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; use --device cpu")
-    computer = replace(
-        _computer(device),
+    described = replace(
+        computer(device),
         tf32=float32_precision.name(),
         threads=torch.get_num_threads(),
         cache_bytes=host.cache_bytes(),
         peaks=measured_peaks(device) if measure else [],
     )
     if gpu is None:
-        return computer
+        return described
     card = gpu.properties()
     return replace(
-        computer,
+        described,
         name=card.name,
         slug=("emulated-" if card.emulated else "") + slug(card.name).removeprefix("emulated-"),
         memory_bytes=card.memory_bytes,
@@ -244,5 +220,5 @@ def _described(device: str, *, measure: bool) -> Machine:
         cuda=gpu.built_for(),
         l2_bytes=card.l2_bytes,
         emulated=card.emulated,
-        peaks=[*table_peaks(known_machine(card.name, card.multiprocessors)), *computer.peaks],
+        peaks=[*table_peaks(known_machine(card.name, card.multiprocessors)), *described.peaks],
     )

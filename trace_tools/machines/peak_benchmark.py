@@ -24,6 +24,7 @@ import torch
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, float32_precision, host
 from trace_tools.machines.accelerators import Accelerator
+from trace_tools.machines.peaks import has_tf32
 from trace_tools.trace.model import Peak
 
 CPU_DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -48,7 +49,11 @@ def measured_peaks(device: str) -> list[Peak]:
     the measurement.
     """
     gpu = accelerators.accelerator(device)
-    names = CPU_DTYPES if gpu is None else [name for name in GPU_DTYPES if name != "tf32" or gpu.has_tf32()]
+    names = (
+        CPU_DTYPES
+        if gpu is None
+        else [name for name in GPU_DTYPES if name != "tf32" or has_tf32(gpu.properties().capability)]
+    )
     ways = (*(partial(_matmul_peak, device, gpu, name) for name in names), partial(_copy_peak, device, gpu))
     peaks: dict[str, Peak] = {}
     for measure in ways * (ROUNDS if gpu is None else 1):

@@ -93,10 +93,10 @@ def matrix_format(machine: Machine) -> str:
     return "float16" if major.isdecimal() and int(major) < 8 else "bfloat16"
 
 
-def has_tf32(machine: Machine) -> bool:
-    """Return whether torch can compute float32 products in tf32 on a machine: NVIDIA's from capability 8.0 on."""
-    is_amd = (machine.compute_capability or "").startswith("gfx")
-    return machine.device == "cuda" and not is_amd and matrix_format(machine) == "bfloat16"
+def has_tf32(compute_capability: str | None) -> bool:
+    """Return whether a device can compute float32 products in tf32: NVIDIA's from capability 8.0 on."""
+    major = (compute_capability or "").partition(".")[0]
+    return major.isdecimal() and int(major) >= 8
 
 
 def leading_peak(machine: Machine) -> Peak | None:

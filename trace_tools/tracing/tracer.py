@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable
@@ -99,7 +100,7 @@ class Tracer:
             machine = self._survey(folder)
         else:
             used = imported(self.source, self.job.folder)
-            machine, versions = machines.without_torch(versions_of(used))
+            machine, versions = machines.computer(), [("python", platform.python_version()), *versions_of(used)]
             (folder / "versions.json").write_text(json.dumps(versions), encoding="utf-8")
         options = self.job.options
         slug, stay = chosen_folder(self.out, machine, self.job.name, options)
