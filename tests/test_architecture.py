@@ -136,8 +136,8 @@ def test_torch_is_imported_late() -> None:
 CEILINGS = {
     "tracing": (5_560, 6_200),
     "pages": (5_180, 4_300),
-    "diff": (5_140, 4_600),
-    "presentation": (2_230, 1_500),
+    "diff": (4_840, 4_600),
+    "presentation": (2_510, 1_500),
     "machines": (1_470, 1_400),
     "metering": (1_600, 1_600),
     "trace": (2_190, 1_600),

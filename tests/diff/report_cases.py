@@ -13,7 +13,7 @@ from tests.pages.recording import Recording, matrix
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import difference_between
 from trace_tools.diff.report.difference_report import report_of
-from trace_tools.diff.report.report import html, markdown, terminal
+from trace_tools.presentation.report import html, markdown, terminal
 from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace, Value
 
 LECTURE = '''\

@@ -11,8 +11,8 @@ from rich.console import Console
 from tests.diff.test_compare import FAST, LECTURE, PEAKS, machine_trace, side_by_side
 from tests.pages.recording import Recording, matrix
 from trace_tools.diff.report.comparison_report import csv_text, factor, report_of
-from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.pages.content.compose import make_document
+from trace_tools.presentation.report import html, markdown, terminal
 from trace_tools.trace.model import Claim, Machine
 
 

@@ -27,7 +27,7 @@ from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.difference import Difference
 from trace_tools.diff.judge.times import NARRATES
 from trace_tools.diff.report.comparison_report import report_of
-from trace_tools.diff.report.report import (
+from trace_tools.presentation.report import (
     Chart,
     Grid,
     Part,

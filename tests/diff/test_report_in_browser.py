@@ -15,8 +15,8 @@ from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.diff.report.folder import write_reports
-from trace_tools.diff.report.report import html
 from trace_tools.pages.site import SiteTrace, render_site
+from trace_tools.presentation.report import html
 from trace_tools.trace.model import Machine
 
 PAGES = ("planted", "gpu", "hostile", "compare")

@@ -8,8 +8,8 @@ import pytest
 
 from tests.diff.planted import CPU, SLOW_LINE, differ, made, measuring, slower, with_steps
 from tests.diff.report_cases import html_of
-from trace_tools.diff.report.report import Grid, Part, Phrase
 from trace_tools.diff.report.timings import timing_parts, timings_of
+from trace_tools.presentation.report import Grid, Part, Phrase
 from trace_tools.trace.model import Peak
 
 

@@ -23,7 +23,7 @@ from trace_tools.util.files import replace_file
 
 if TYPE_CHECKING:
     from trace_tools.diff.judge.between import Choices
-    from trace_tools.diff.report.report import Report
+    from trace_tools.presentation.report import Report
 
 FORMAT = "Format of the report (default: terminal); json is for two traces, csv has every measurement."
 FAIL_ON = "Exit with 1 only if these aspects differ; `none` for never."
@@ -191,7 +191,7 @@ def _write_comparison(
 
 def _write(report: Report | str, out: Path | None, style: str = "") -> None:
     """Write a report or a text to a file or to stdout; a closed pipe is the command's error, not the console's."""
-    from trace_tools.diff.report.report import html, markdown, terminal
+    from trace_tools.presentation.report import html, markdown, terminal
 
     if isinstance(report, str):
         text = report

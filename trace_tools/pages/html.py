@@ -56,7 +56,8 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.highlight import highlighted
-from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, environment
+from trace_tools.presentation.page_shell import Assets, allowed, assets
+from trace_tools.presentation.report import templates_with_reports
 from trace_tools.trace.model import Explore, Image, Step, Value, Video
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
@@ -82,7 +83,7 @@ def _environment() -> Environment:
     def shown(text: str) -> Markup:
         return Markup(prose.to_html(text))
 
-    templates = environment(HERE / "templates")
+    templates = templates_with_reports()
     templates.globals["overview"] = overview
     templates.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
     templates.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, TIME, VALUES, Cell, Comparison, Line, Quantity
 from trace_tools.diff.report.difference_report import headline, roof_of
-from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import titles_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
+from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.trace.model import Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats

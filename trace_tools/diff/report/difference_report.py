@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from trace_tools.diff.compare import RATE, Cell, measured
 from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries
-from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.report.timings import summary, timing_parts
 from trace_tools.diff.wording import setting_sides, subject_text, word_of
 from trace_tools.presentation.charts import roofline
+from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 

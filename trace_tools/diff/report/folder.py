@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from trace_tools.diff.compare import Comparison
 from trace_tools.diff.report import comparison_report, difference_report
 from trace_tools.diff.report.comparison_report import csv_text
-from trace_tools.diff.report.report import figure_files, html, markdown
+from trace_tools.presentation.report import figure_files, html, markdown
 from trace_tools.util.files import update_folder
 from trace_tools.util.interpreter import collector_paused
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair
-from trace_tools.diff.report.report import Content, Grid, Part, Phrase
 from trace_tools.diff.report.sources import shown_line, titles_of
 from trace_tools.presentation import prose
+from trace_tools.presentation.report import Content, Grid, Part, Phrase
 from trace_tools.util import formats
 
 COLUMNS = ("", "A → B", "B / A", "95% interval", "0.5× to 4×", "share of roof, A → B")

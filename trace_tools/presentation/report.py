@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from jinja2 import Environment
@@ -26,10 +25,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from trace_tools.presentation import page_shell
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, inline_markdown, table
-from trace_tools.presentation.page_shell import Assets
+from trace_tools.presentation.page_shell import HERE, assets, environment
 from trace_tools.util import formats
 
 Form = Literal["terminal", "md", "html"]
@@ -258,25 +256,17 @@ def _markdown_phrase(phrase: Phrase) -> str:
 # --- as a page ------------------------------------------------------------------------------------
 
 
-HERE = Path(__file__).parent
-
-
-def html(
-    report: Report,
-    home: str | None = None,
-    pages: str | None = None,
-) -> str:
+def html(report: Report, home: str | None = None, pages: str | None = None) -> str:
     """Return the page, on the same base as the pages (`presentation.page_shell`).
 
     `home` is the index of the site it belongs to, `pages` the folder of pages that it searches.
     """
-    page = {"home": home or "#text"}
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
-            assets=_assets(searches=pages is not None),
-            page=page,
+            assets=assets("page", *(["search"] if pages is not None else []), "comparing"),
+            page={"home": home or "#text"},
             report=report,
             folder=pages,
         )
@@ -285,19 +275,12 @@ def html(
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = page_shell.environment(HERE / "templates", page_shell.HERE / "templates")
+    return templates_with_reports()
+
+
+def templates_with_reports() -> Environment:
+    """Return the templates, with the tests that those of reports need."""
+    templates = environment(HERE / "templates")
     for kind in (Chart, Part, Phrase):
-        environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
-    return environment
-
-
-@lru_cache(maxsize=8)
-def _assets(*, searches: bool) -> Assets:
-    """Read the pages' style and script with the reports' own after them."""
-    shared = page_shell.assets("page", *(["search"] if searches else []))
-    own = HERE / "static" / "comparing.css", HERE / "static" / "comparing.js"
-    css, js = (
-        "\n".join((of_pages, path.read_text(encoding="utf-8")))
-        for of_pages, path in zip((shared.css, shared.js), own, strict=True)
-    )
-    return page_shell.allowed(css, js, beside=searches)
+        templates.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
+    return templates
