@@ -23,9 +23,9 @@ import watchfiles
 from trace_tools.analysis.outcome import activity, problems
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import devices
+from trace_tools.pages.content.shown_source import shown_source
 from trace_tools.pages.site import render_folder
 from trace_tools.source.statements import read_text
-from trace_tools.source.versions import shown_source
 from trace_tools.trace.model import SourceFile, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions

@@ -13,20 +13,16 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, cast
 
+from trace_tools.pages.content.shown_source import ShownSource, shown_source
 from trace_tools.pages.document import Execution, Failure, execution
 from trace_tools.source.cells import Cell
 from trace_tools.source.layout import with_narrative
 from trace_tools.source.statements import FUNCTIONS, Statement, title_and_rest
-from trace_tools.source.versions import ShownSource, shown_source
 from trace_tools.source.vocabularies import is_a_line_of_calls, narrating
-from trace_tools.trace.model import MODULE, Frame, Narrative, Note, SourceFile, Step, Text, Trace
-from trace_tools.trace.structure import from_plain, to_plain
+from trace_tools.trace.model import MODULE, Frame, Note, SourceFile, Step, Text, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
-
-UNCLEAR = "the words of an f-string have changed, and the recorded text does not tell where its values are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +71,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     """
     stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
     editions = tuple(shown_source(source, None if index else text) for index, source in enumerate(stored))
-    if (reworded := _reworded(trace, editions[0])) is not None:
-        trace = reworded
-    else:
-        editions = (replace(shown_source(stored[0], None), stale=UNCLEAR), *editions[1:])
+    trace = _reworded(trace, editions[0].reworded)
     tree = Tree(trace)
     executions: dict[int, Execution] = {}
     lines: dict[int, int] = {}
@@ -131,30 +124,13 @@ def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
     return {number for number, only in emits.items() if only and is_a_line_of_calls(statements[number].node)}
 
 
-def _reworded(trace: Trace, edition: ShownSource) -> Trace | None:
-    """Return a trace with the words of the current text; None if a recorded text does not fit its f-string."""
+def _reworded(trace: Trace, reworded: Mapping[int, str]) -> Trace:
+    """Return a trace with the words of the current text, by statement of the lecture."""
     own = {frame.frame for frame in trace.steps if isinstance(frame, Frame) and not frame.source}
     steps = list(trace.steps)
-    for index, step in enumerate(steps if edition.reworded else ()):
-        if isinstance(step, Step) and step.frame in own and step.statement in edition.reworded and step.narrative:
-            changed = edition.reworded[step.statement]
-            words = {str(one.was[0]): str(one.now[0]) for one in changed}  # of questions, hints and titles
-            narrative: list[Narrative] = []
-            for one in step.narrative:
-                if not isinstance(one, Text | Note):
-                    narrative.append(from_plain(cast("Any", Narrative), _with_words(to_plain(one), words), "narrative"))
-                elif (in_new_words := changed[0].of(one)) is not None:
-                    narrative.append(in_new_words)
-                else:
-                    return None
+    for index, step in enumerate(steps if reworded else ()):
+        if isinstance(step, Step) and step.frame in own and step.narrative and step.statement in reworded:
+            words = reworded[step.statement]
+            narrative = [replace(one, text=words) if isinstance(one, Text | Note) else one for one in step.narrative]
             steps[index] = replace(step, narrative=narrative)
     return replace(trace, steps=steps)
-
-
-def _with_words(plain: Any, words: Mapping[str, str]) -> Any:
-    """Return plain data with other words for whole texts."""
-    if isinstance(plain, dict):
-        return {name: _with_words(part, words) for name, part in plain.items()}
-    if isinstance(plain, list):
-        return [_with_words(part, words) for part in plain]
-    return words.get(plain, plain) if isinstance(plain, str) else plain
