@@ -136,7 +136,7 @@ def test_torch_is_imported_late() -> None:
 CEILINGS = {
     "tracing": (5_560, 6_200),
     "pages": (5_250, 4_300),
-    "diff": (4_840, 4_600),
+    "diff": (4_670, 4_600),
     "presentation": (2_510, 1_500),
     "machines": (1_400, 1_400),
     "metering": (1_600, 1_600),

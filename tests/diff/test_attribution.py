@@ -1,12 +1,10 @@
 """Attribution of findings: the cause in a chain is the first and innermost finding.
 
-Values that repeat a setting are listed with it; findings that may follow from an edit or a count are listed after it.
+Findings that may follow from an edit or a count are listed after it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,7 +14,7 @@ from tests.diff.planted import CPU, INSERTED, LECTURE, at, differ, made, measuri
 from tests.diff.report_cases import html_of, markdown_of, terminal_of
 from trace_tools.diff.difference import Subject
 from trace_tools.diff.judge.between import Choices
-from trace_tools.diff.report.difference_report import headline, repeated
+from trace_tools.diff.report.difference_report import headline
 from trace_tools.diff.report.entries import entries, leads
 from trace_tools.trace.model import Meters, Step, Trace, Value
 
@@ -156,7 +154,7 @@ def test_edited_loop_is_listed_before_its_consequences() -> None:
     assert headline(difference).startswith("Differences that matter: 1 edited statement")
     assert "may follow from line 10" in " ".join(text.split())
     consequences = [e for aspect in ("values", "memory", "flops") for e in entries(difference, aspect)]  # type: ignore[arg-type]
-    assert {e.after_line for e in consequences} == {10}  # and all of them are listed
+    assert {e.after_lines for e in consequences} == {(10,)}  # and all of them are listed
     assert {e.name for e in consequences} >= {"total", "done", "live tensor bytes", "FLOPs"}
     for report in (markdown_of(difference), html_of(difference)):
         assert report.index("Possible causes of other differences") < report.index("may follow from line 10")
@@ -171,7 +169,18 @@ def test_longer_loop_without_an_edit_is_listed_first() -> None:
     [lead] = leads(differ(*same))
     assert (lead.name, lead.a, lead.b, lead.line) == ("executions", "4", "6", 5)
     [value] = entries(differ(*same), "values")
-    assert (value.name, value.after_line) == ("b", 5)
+    assert (value.name, value.after_lines) == ("b", (5,))
+
+
+def test_each_of_several_edits_may_explain_a_later_difference() -> None:
+    def valued(source: str, n: int) -> Trace:
+        return with_steps(traced(source), at(12, values=[("done", Value("int", n))]))
+
+    edited = LECTURE.replace("total = 0", "total = 1").replace("total += work(i)", "total += work(i) + 1")
+    difference = differ(valued(LECTURE, 1), valued(edited, 2))
+    assert [lead.line for lead in leads(difference)] == [9, 11]
+    assert [e.after_lines for e in entries(difference, "values")] == [(9, 11)]
+    assert "may follow from line 9 or 11" in " ".join(terminal_of(difference).split())
 
 
 def test_edit_explains_no_earlier_or_unrelated_differences() -> None:
@@ -184,7 +193,7 @@ def test_edit_explains_no_earlier_or_unrelated_differences() -> None:
 
     edited = LECTURE.replace("done = [total]", "done = [total, 1]")
     difference = differ(valued(LECTURE, 1), valued(edited, 5))
-    assert [(e.name, e.after_line) for e in entries(difference, "values")] == [("y", None), ("total", None)]
+    assert [(e.name, e.after_lines) for e in entries(difference, "values")] == [("y", ()), ("total", ())]
     assert leads(difference) == [] and difference.matters
 
 
@@ -225,10 +234,10 @@ def test_prose_is_never_a_cause_nor_a_difference() -> None:
     for change in prose:
         edited = PROSE.replace(*change)
         assert edited != PROSE
-        for y, value in ((4, []), (5, [("y", None)])):
+        for y, value in ((4, []), (5, [("y", ())])):
             difference = differ(valued(PROSE, 4), valued(edited, y))
             assert leads(difference) == [] and difference.matters == bool(value), change
-            assert [(e.name, e.after_line) for e in entries(difference, "values")] == value, change
+            assert [(e.name, e.after_lines) for e in entries(difference, "values")] == value, change
     caused = differ(valued(PROSE, 4), valued(PROSE.replace("n = 3", "n = 4").replace("Words.", "Other words."), 5))
     assert [(lead.line, lead.word) for lead in leads(caused)] == [(12, "edited")]
 
@@ -242,68 +251,18 @@ def test_only_edited_constants_and_arguments_explain_other_sections() -> None:
         return with_steps(traced(source), change)
 
     with_second_call = LECTURE.replace("    first()\n    second()", "    first()\n    first()\n    second()")
-    assert [e.after_line for e in entries(differ(valued(LECTURE, 1), valued(with_second_call, 2)), "values")] == [None]
+    assert [e.after_lines for e in entries(differ(valued(LECTURE, 1), valued(with_second_call, 2)), "values")] == [()]
     with_constant = "SIZE = 1\n" + LECTURE
     difference = differ(valued(with_constant, 1), valued(with_constant.replace("SIZE = 1", "SIZE = 2"), 2))
-    assert [e.after_line for e in entries(difference, "values")] == [1]
+    assert [e.after_lines for e in entries(difference, "values")] == [(1,)]
     optional = LECTURE.replace("def second():", "def second(n=1):")
     passed = differ(valued(optional, 1), valued(optional.replace("    second()\n", "    second(2)\n"), 2))
-    assert [e.after_line for e in entries(passed, "values")] == [3]
+    assert [e.after_lines for e in entries(passed, "values")] == [(3,)]
 
 
 def test_an_edit_without_consequences_does_not_matter() -> None:
     difference = differ(traced(LECTURE), traced(LECTURE.replace("y = x + 1", "y = 1 + x")))
     assert not difference.matters and leads(difference) == []
-
-
-def with_values(line: int, *values: tuple[str, Value]) -> Callable[[Trace], Trace]:
-    return lambda trace: with_steps(trace, at(line, values=list(values)))
-
-
-def test_values_that_repeat_a_setting_are_not_differences() -> None:
-    def on_machine(threads: int, ram: int) -> Trace:
-        machine = replace(CPU, threads=threads, ram_bytes=ram)
-        values = [("torch.get_num_threads()", Value("int", threads)), ("ram", Value("int", ram, unit="B"))]
-        return with_values(6, *values)(made(0, machine=machine))
-
-    difference = differ(on_machine(2, 25_276_661_760), on_machine(1, 25_276_665_856))
-    assert not difference.matters
-    assert [[place.split(" in ")[0] for place in places] for places in repeated(difference)] == [
-        ["torch.get_num_threads()"],
-        ["ram"],
-    ]
-    assert entries(difference, "values") == []
-    text = " ".join(terminal_of(difference).split())
-    assert "threads 2 → 1 (therefore: torch.get_num_threads() in line 6)" in text
-    rams = re.search(r"ram (23\.\d+) GiB → (23\.\d+) GiB", text)
-    assert rams is not None and rams[1] != rams[2] and float(rams[1]) == pytest.approx(25_276_661_760 / 2**30)
-
-
-@pytest.mark.parametrize(
-    ("name", "a", "b"),
-    [
-        ("layers", Value("int", 2), Value("int", 1)),  # equals the number of threads, but has another name
-        ("threads", Value("int", 1), Value("int", 2)),  # changed in the opposite direction
-        ("threads", Value("int", 2), Value("int", 3)),
-        ("threads", Value("float", 2.0), Value("float", 1.0)),
-        ("threads", Value("bool", True), Value("bool", False)),
-    ],
-)
-def test_values_that_only_resemble_a_setting_matter(name: str, a: Value, b: Value) -> None:
-    two_threads, one_thread = (made(0, machine=replace(CPU, threads=n)) for n in (2, 1))
-    difference = differ(with_values(6, (name, a))(two_threads), with_values(6, (name, b))(one_thread))
-    assert difference.matters and [e.name for e in entries(difference, "values")] == [name]
-
-
-def test_versions_and_later_copies_of_settings_are_not_differences() -> None:
-    def with_torch(version: str, threads: int) -> Trace:
-        trace = replace(made(0, machine=replace(CPU, threads=threads)), versions=[("torch", version)])
-        trace = with_steps(trace, at(6, values=[("v", Value("str", version)), ("threads", Value("int", threads))]))
-        return with_steps(trace, at(7, values=[("workers", Value("int", threads))]))
-
-    difference = differ(with_torch("2.12.0", 2), with_torch("2.13.0", 1))
-    assert not difference.matters
-    assert repeated(difference)[1] and sum(map(len, repeated(difference))) == 3
 
 
 def test_terminal_never_truncates_the_differing_part() -> None:

@@ -21,7 +21,7 @@ def counted(flops: int) -> Trace:
 
 def test_counts_are_sorted_by_size_and_values_by_line() -> None:
     flops = entries(differ(counted(10), counted(20)), "flops")
-    sizes = [e.size for e in flops if e.after_line is None]
+    sizes = [e.size for e in flops if not e.after_lines]
     assert sizes == sorted(sizes, reverse=True)
     lines = [e.line for e in entries(differ(counted(10), counted(20)), "values")]
     assert lines == sorted(lines)

@@ -42,7 +42,7 @@ def test_json_contains_the_full_expression() -> None:
     report = json.loads(difference_json(changed()))
     [finding] = [f for f in report["findings"] if f["aspect"] == "values"]
     assert finding["subject"] == {"kind": "value", "index": 1, "expression": SECOND, "function": ""}
-    assert (finding["a"], finding["b"]) == ("200", "300")
+    assert (finding["a"]["value"], finding["b"]["value"]) == (200, 300)
 
 
 def test_repeated_expression_on_a_line_has_two_subjects() -> None:

@@ -162,8 +162,7 @@ class Finding:
     matters: bool = False  # it makes the exit code 1 by default
     size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
     cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
-    origin: int | None = None  # the row it may follow from: an edit, a longer loop
-    setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
+    origins: tuple[int, ...] = ()  # the rows it may follow from: edits, longer loops
     durations: Durations = Durations()
 
     @property
@@ -309,11 +308,3 @@ class Difference:
     def function_of(self, row: StepPair) -> str:
         """Return the qualified name of a row's function, in B if it has it."""
         return self.frames[row.frame].frame.function
-
-    def source_line(self, row: StepPair) -> str:
-        """Return the text of a row's line, stripped, from B if it has it."""
-        pair, on_b = self.frames[row.frame], row.b is not None
-        frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
-        assert frame is not None
-        lines, line = side.lines[frame.source], row.step.line
-        return lines[line - 1].strip() if line <= len(lines) else ""

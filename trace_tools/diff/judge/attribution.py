@@ -1,41 +1,33 @@
 """Attribute each finding to its cause, so that a report can lead with the cause, and to its possible origin.
 
-    rows = with_origins(with_settings(with_causes(rows, frames), difference), frames)
+    rows = with_origins(with_causes(rows, frames), frames)
     rows[30].findings[0].cause      the row where a chain of findings began
-    rows[30].findings[0].origin     the row of `for i in range(30):`, which was `range(20)`
+    rows[30].findings[0].origins    the rows of `for i in range(30):`, which was `range(20)`, and of other edits before
 
 A leak shows at every later step, a slow statement in every call around it, and a longer loop in each statement of its
 body. In each such chain, the first and innermost row is the cause.
 
-Possible origins are a setting, an edit, or another number of executions. A finding that follows from a setting repeats
-it, such as the number of threads read back. It is listed under the setting and is no difference of its own. A finding
-that follows from the lecture's code is listed after that, if it is in a later row of the section; the module and `main`
-precede all sections.
+Possible origins are edits and other numbers of executions: all in earlier rows of the finding's section, and in the
+module and `main`, which precede all sections.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trace_tools.diff.difference import (
     Aspect,
-    Difference,
     Finding,
     FramePair,
     Kind,
-    SettingChange,
     StepPair,
     Subject,
     Verdict,
 )
-from trace_tools.trace.model import Meters, Scalar, Value
+from trace_tools.trace.model import Meters
 
 SHARE = 0.5  # least share of a call's change that differing statements inside it must explain to be its cause
-PLAIN = 1_000  # lectures contain many smaller integers, so these repeat a setting only if the code names it
-TELLING = 4  # least characters of a text that rarely occurs twice by chance
-WORD = 3  # characters of a setting's word that an expression must contain: "thread" of "threads", "ram"
 WORK: dict[str, Aspect] = {  # counts that a call adds up from its statements
     "flops": "flops",
     "bytes_read": "flops",
@@ -43,8 +35,6 @@ WORK: dict[str, Aspect] = {  # counts that a call adds up from its statements
     "operators": "flops",
 }
 ONE_SIDED: frozenset[Verdict] = frozenset({"only in A", "only in B"})
-
-Change = tuple[Scalar, Scalar]
 
 
 def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
@@ -273,90 +263,37 @@ def _live(meters: Meters | None) -> int | None:
     return None if meters is None else meters.live_bytes
 
 
-# --- settings -------------------------------------------------------------------------------------
-
-
-def with_settings(rows: Sequence[StepPair], difference: Difference) -> list[StepPair]:
-    """Mark findings that repeat a setting; they no longer matter."""
-    explained: dict[tuple[str | None, Change], int] = {}  # by section: changes known to repeat a setting
-    marked = []
-    for row in rows:
-        section, findings = difference.frames[row.frame].section, []
-        for f in row.findings:
-            changed = _change(f) if f.verdict == "changed" else None
-            if changed is not None:
-                number = explained.get((section, changed))
-                if number is None:
-                    code = f"{f.subject.expression} {difference.source_line(row)}"
-                    number = _setting_repeated(changed, difference.settings, code)
-                if number is not None:
-                    explained[section, changed] = number
-                    f = replace(f, setting=number, matters=False)
-            findings.append(f)
-        marked.append(row.having(findings))
-    return marked
-
-
-def _change(finding: Finding) -> Change | None:
-    """Return both sides of a number or text that differs; otherwise None."""
-    a, b = finding.a, finding.b
-    if not isinstance(a, Value) or not isinstance(b, Value) or a.type != b.type:
-        return None
-    if a.type not in ("int", "float", "str") or a.value is None or b.value is None:
-        return None
-    return None if a.length or b.length else (a.value, b.value)  # a truncated text
-
-
-def _setting_repeated(changed: Change, settings: Sequence[SettingChange], code: str) -> int | None:
-    """Return the setting that a change repeats; a small number needs the setting's name in its code."""
-    for number, setting in enumerate(settings):
-        sides = setting.a, setting.b
-        if not all(type(x) is type(y) and x == y for x, y in zip(changed, sides, strict=True)):
-            continue
-        words = [word.removesuffix("s") for word in re.split(r"[\W_]+", setting.name.lower())]
-        named = (re.search(rf"(?<![a-z]){re.escape(word)}", code.lower()) for word in words if len(word) >= WORD)
-        if all(map(_is_telling, changed)) or any(named):
-            return number
-    return None
-
-
-def _is_telling(side: Scalar) -> bool:
-    if isinstance(side, str):
-        return len(side) >= TELLING
-    return isinstance(side, (int, float)) and (abs(side) >= PLAIN or (isinstance(side, float) and side % 1 != 0))
-
-
 # --- code and executions ------------------------------------------------------------------------------
 
 
 def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
-    """Mark findings that may follow from an edited statement, or from another number of executions."""
+    """Mark findings that may follow from edited statements, or from another number of executions."""
     marked = list(rows)
     leads = _leads(rows, frames)
     called: dict[int, set[str | None]] = {}  # row of `main` → the sections that it called: others do not follow from it
     for pair in frames:
         if pair.section is not None and pair.parent is not None and frames[rows[pair.parent].frame].section is None:
             called.setdefault(pair.parent, set()).add(pair.section)
-    latest: dict[str | None, int] = {}  # section → the row that later rows follow from
-    newest: tuple[int, int] | None = None  # row with the start of a difference, and its origin
+    origins: dict[str | None, tuple[int, ...]] = {None: ()}  # section → the rows that later rows may follow from
+    newest: tuple[int, tuple[int, ...]] = -1, ()  # the last row that began a difference, and the origins inside it
     for ends, number in in_order(rows, frames):
         row, section = marked[number], frames[rows[number].frame].section
         lead = leads.get(number)
-        before = latest.get(section, latest.get(None))
+        before = origins.get(section, origins[None])
         if not ends and lead is not None:
-            root = lead if marked[lead].edited or before is None else before
-            latest |= dict.fromkeys(called.get(number, {section}), root)
-            newest = number, root
+            is_new = lead not in before and (marked[lead].edited or not before)
+            for follower in called.get(number, {section}) if is_new else ():
+                origins[follower] = (*origins.get(follower, origins[None]), lead)
+            newest = number, (*before, lead) if is_new else before
         if not ends:
             continue
-        origin = newest[1] if newest is not None and newest[0] > number else before
-        if origin is not None:
-            own = origin == number == lead  # these findings make the row an origin itself
+        found = newest[1] if newest[0] > number else before
+        if found:
+            own = number == lead and number in found  # these findings make the row an origin itself
             marked[number] = row.having(
-                replace(f, origin=origin)
+                replace(f, origins=found)
                 if f.verdict in ("changed", *ONE_SIDED)
                 and f.cause is None
-                and f.setting is None
                 and (f.matters or f.aspect != "time")
                 and not (own and f.aspect == "steps")
                 else f

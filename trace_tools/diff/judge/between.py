@@ -6,7 +6,7 @@ difference.matters     # whether any difference matters
 align              matches calls and steps
 findings_between   finds differences of values, claims, counts and output, step by step
 judge_times        judges durations
-explained          attributes findings to settings, causes and edits
+explained          attributes findings to causes and edits
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trace_tools.diff.difference import (
     TimeStatistics,
     Verdict,
 )
-from trace_tools.diff.judge.attribution import with_causes, with_origins, with_settings
+from trace_tools.diff.judge.attribution import with_causes, with_origins
 from trace_tools.diff.judge.findings import StepJudge, absence
 from trace_tools.diff.judge.nondeterminism import reasons_for_absence
 from trace_tools.diff.judge.settings import notes_of, settings_of
@@ -144,9 +144,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
 
 
 def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
-    """Attribute findings and times to a setting that they repeat, to a cause, or to an edit that they may follow
-    from.
-    """
+    """Attribute findings to a cause, or to edits that they may follow from."""
     counts = Counter[tuple[Aspect, Verdict]](
         {(aspect, verdict): n for aspect, verdict, n in difference.counts if aspect != "time"}
     )
@@ -155,7 +153,6 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
         if choices.ignores(difference.function_of(row)):
             rows[number] = row.having(_not_judged(f, "ignored") if f.aspect == "time" else f for f in row.findings)
         counts.update(("time", time.verdict) for time in rows[number].times)
-    rows = with_settings(rows, difference)
     rows = with_causes(rows, difference.frames)
     rows = [_excused(row, rows) for row in rows]
     rows = with_origins(rows, difference.frames)

@@ -15,7 +15,7 @@ from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries
 from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.report.timings import summary, timing_parts
-from trace_tools.diff.wording import setting_sides, subject_text, word_of
+from trace_tools.diff.wording import setting_sides, word_of
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.trace.model import Machine
@@ -35,7 +35,7 @@ WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a
 # Limits of texts and of the page: entries of an aspect, folded entries, settings, functions, notes (None: all).
 TEXT, PAGE, NONE = (4, 0, 6, 6, 3), (12, 200, None, None, None), (10**9, 0, None, None, None)
 CODE = 90  # characters of a line of source
-MOST_REPEATS = 4  # most named repetitions of a setting
+MOST_ORIGINS = 3  # most lines that an entry names as possible causes
 NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
 FOOT = (
     "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
@@ -66,13 +66,10 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         note_phrases.append(Phrase(f"and {len(notes) - len(note_phrases)} more", style="note"))
     settings = [
         [
-            Phrase(
-                f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                soft="(therefore: {names})".format(names=", ".join(positions)) if positions else "",
-            ),
+            Phrase(f"{setting.group}: {formats.one_line(setting.name, 60)}"),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
-        for setting, positions in zip(difference.settings, repeated(difference), strict=True)
+        for setting in difference.settings
     ]
     functions = [
         [
@@ -142,7 +139,7 @@ def headline(difference: Difference) -> str:
             leading += group
             continue
         for phrases, wanted in ((independent, False), (following, True)):
-            n = sum((e.after_line is not None) is wanted for e in group)
+            n = sum(bool(e.after_lines) is wanted for e in group)
             phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
     edited = sum(e.subject.kind == "code" for e in leading)
     counted = [e for e in leading if e.subject.kind != "code"]
@@ -218,7 +215,8 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     how += [entry.detail] if entry.detail else []
     how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
     how += [f"explains {entry.follows:,} more"] if entry.follows else []
-    how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
+    if lines := [str(line) for line in entry.after_lines[-MOST_ORIGINS:]]:  # the nearest ones
+        how.append(f"may follow from line {' or '.join(filter(None, (', '.join(lines[:-1]), lines[-1])))}")
     differs = Phrase(verdict, soft=formats.one_line("; ".join(how), 300), style=entry.word)
     return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function), subject, *sides, differs]
 
@@ -228,24 +226,6 @@ def _code(difference: Difference, row: StepPair) -> str:
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
     return "" if frame is None else formats.one_line(shown_line(side, frame.source, row.step.line), CODE)
-
-
-def repeated(difference: Difference) -> list[list[str]]:
-    """Return, for each setting, the positions that repeat it; these are listed under it and are no differences of
-    their own.
-    """
-    by_setting: list[dict[str, None]] = [{} for _ in difference.settings]
-    for row in difference.rows:
-        for f in row.findings:
-            if f.setting is not None:
-                by_setting[f.setting][f"{subject_text(f.subject, 40)} in line {row.step.line}"] = None
-    return [
-        [
-            *list(positions)[:MOST_REPEATS],
-            *([f"and {len(positions) - MOST_REPEATS} more"] if len(positions) > MOST_REPEATS else []),
-        ]
-        for positions in by_setting
-    ]
 
 
 # --- how it was judged ----------------------------------------------------------------------------

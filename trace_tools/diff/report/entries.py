@@ -5,7 +5,7 @@
         entry.line, entry.name, entry.a, entry.b, entry.detail, entry.executions
 
 The executions of one statement are one entry. A finding with a cause in another row has no entry of its own and is
-counted in that row's entry (`follows`). A finding that may follow from a lead is an entry that names the lead.
+counted in that row's entry (`follows`). A finding that may follow from leads is an entry that names them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReportEntry:
     detail: str = ""
     executions: int = 1
     follows: int = 0  # findings elsewhere that this one explains
-    after_line: int | None = None  # the line of the lead that it may follow from
+    after_lines: tuple[int, ...] = ()  # the lines of the leads that it may follow from
     size: float = 0.0  # for ranking; of times, nanoseconds
 
     @property
@@ -52,7 +52,6 @@ class ReportEntry:
 def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int = 80) -> ReportEntry:
     """Format a finding; a side has at most `limit` characters."""
     a, b = sides_text(finding, limit)
-    origin = finding.origin
     return ReportEntry(
         row=row,
         aspect=finding.aspect,
@@ -63,7 +62,7 @@ def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int
         a=a,
         b=b,
         detail=formats.one_line(finding.detail or "", 240),
-        after_line=None if origin is None else difference.rows[origin].step.line,
+        after_lines=tuple(difference.rows[origin].step.line for origin in finding.origins),
         size=finding.size,
     )
 
@@ -88,12 +87,12 @@ def leads(difference: Difference) -> list[ReportEntry]:
 
     A row's lead is an edit, else a changed number of executions.
     """
-    explained = Counter(f.origin for row in difference.rows for f in row.findings if f.matters)
+    explained = Counter(n for row in difference.rows for f in row.findings if f.matters for n in f.origins)
     causes = []
     for row in difference.rows:
         if not explained[row.number]:
             continue
-        own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
+        own = [f for f in row.findings if f.matters and not f.origins and f.cause is None]
         ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
         if ran is not None and not (row.edited and row.a is not None and row.b is not None):
             lead = entry_of(difference, row, ran)
@@ -137,7 +136,7 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
             entry = _timed(entry, group, finding)
         follows = sum(explained[row.number] for row, _ in group)
         unsorted.append(replace(entry, executions=len(group), follows=follows))
-    return sorted(unsorted, key=lambda e: (e.after_line is not None, -e.size if aspect in BY_SIZE else 0))
+    return sorted(unsorted, key=lambda e: (bool(e.after_lines), -e.size if aspect in BY_SIZE else 0))
 
 
 def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]], time: Finding) -> ReportEntry:
