@@ -137,7 +137,7 @@ CEILINGS = {
     "tracing": (5_560, 6_200),
     "pages": (5_250, 4_300),
     "diff": (4_670, 4_600),
-    "presentation": (2_510, 1_500),
+    "presentation": (2_330, 1_500),
     "machines": (1_400, 1_400),
     "metering": (1_600, 1_600),
     "trace": (2_190, 1_600),

@@ -106,11 +106,11 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
     grid_across(drawing, Axes(across, replace(up, start=bottom)), intensities)
     rates = decades(up.low, up.high)
-    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], gap=7, opacity=0.25)
+    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates])
     drawing.text(((across.start + across.end) / 2, bottom + 36), "FLOP per byte", size=12, anchor="middle")
     if below:
         drawing.line((LEFT, up.start), (across.end, up.start), stroke=SOFT, stroke_dasharray="3 3")
-        drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), "far below", size=TICK, anchor="end")
+        drawing.text((LEFT - 6, bottom - STRIP / 2 + 4), "far below", size=TICK, anchor="end")
     labels = Labels((LEFT, TOP, WIDTH, bottom))
     labels.avoid([(LEFT, up.start), (across.end, up.start)])
     for machine, roof in placed.items():
