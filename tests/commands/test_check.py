@@ -56,4 +56,3 @@ def test_other_files_are_skipped_and_correct_lectures_confirmed(
     code, lines = run_check(".")
     assert code == 1 and {line.partition(":")[0] for line in lines} == {"words.py", "deep/part.py"}
     assert next(line for line in lines if line.startswith("deep/part.py")).startswith("deep/part.py:1: ")
-    assert run_check("deep/talk")[1][0].endswith("did you mean deep/talk.py?")

@@ -64,7 +64,6 @@ y = 2; z = 3
         ("x = 1\n# a comment\ny = 2", {"A file": [1, 3]}),
         ("import a\n# %% One\nx = 1\n# %% One\ny = 1\n", {"A file": [1], "One": [3], "One 2": [5]}),
         ("# %%\nx = 1\n#%%\n\n# %%\ny = 1\n#  %%  \nz = 1\n", {"A file": [2], "Cell 2": [6], "Cell 3": [8]}),
-        ("# %%\n# imports\nimport a\n# %%\n# a model\n# of a\ny = 1\n", {"imports": [3], "a model": [7]}),
         ("# %% [markdown]\n# Words\n# %% A\nx = 1\n# %%\ny = 1\n", {"A": [4, 6]}),
         ("# %% [markdown]\n# ## A\n# %% B\nx = 1\n", {"A": [4]}),
         ("# %% [markdown]\n# # A\n# %% [markdown]\n# # B\n# %% C\nif x:\n    # %% D\n    y\n", {"A": [], "B": [6]}),

@@ -126,7 +126,9 @@ def test_unknown_and_misspelt_directives_in_edtrace_lectures() -> None:
 
 def test_at_sign_followed_by_a_space_is_a_comment() -> None:
     for module in ("trace_tools", "edtrace"):
-        text = f"from {module} import text\nfor dim in (1, 2):\n    # @ inspect dim\n    x = dim  # @inspect x\n"
+        text = (
+            f"from {module} import text\nfor dim in (1, 2):\n    # @ inspect dim\n    x = dim  # @inspect x  # @ hide\n"
+        )
         errors: list[LectureError] = []
         assert [d.line for d in parse_directives(parse_source(text, "lecture.py"), errors)] == [4]
         assert errors == []

@@ -14,7 +14,7 @@ r"""Divide a script into sections and prose, by the cells that jupytext writes f
 
 A section begins at a cell with a title and at prose with a heading. The headings that count are those of the highest
 level that occurs twice, and above: most notebooks have one title, and then sections. Without titles and headings, each
-cell is a section, named by the comment that it begins with; a script without cells is one section.
+cell is a section; a script without cells is one section.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Cell(ast.stmt):
     def __init__(self, title: str, first: int) -> None:
         super().__init__(lineno=first, col_offset=0, end_lineno=first, end_col_offset=0)
         self.title = title
-        self.comment = ""  # on its first line
         self.summary = ""  # the rest of the script's docstring, for the first section
         self.is_heading = False  # whether it is the title of the whole script, too
         self.end = first  # last line
@@ -113,7 +112,7 @@ def divided(text: str, tree: ast.Module, title: str, taken: Iterable[str] = ()) 
     names = Counter(taken)
     for number, cell in enumerate(cells):
         cell.end = cells[number + 1].lineno - 1 if number + 1 < len(cells) else len(lines)
-        cell.title = cell.title or cell.comment or (f"Cell {number + 1}" if number else title)
+        cell.title = cell.title or (f"Cell {number + 1}" if number else title)
         names[cell.title] += 1
         cell.name = cell.title if names[cell.title] == 1 else f"{cell.title} {names[cell.title]}"
     return division
@@ -151,9 +150,7 @@ def _items(lines: list[str], tree: ast.Module, division: Division) -> list[Cell 
         if marker is not None:
             start = number if marker["prose"] else None
             if not marker["prose"]:
-                items.append(cell := Cell(marker["title"] or "", number))
-                comment = re.match(r"# ([^%!].{0,79})$", lines[number].rstrip()) if number < len(lines) else None
-                cell.comment = comment[1].strip() if comment is not None else ""
+                items.append(Cell(marker["title"] or "", number))
         if marker is not None or start is not None:
             division.aside.add(number)
     if lines[0].rstrip() == "# ---" and "# ---" in lines[1:]:

@@ -19,7 +19,7 @@ import keyword
 import re
 import tokenize
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -38,8 +38,7 @@ RECORDED: frozenset[DirectiveName] = frozenset({"inspect", "clear", "stepover"})
 RETURN = "return"  # as in `@inspect return`, which records the value of a `return` statement
 EXPECTED = "expected a name, an attribute, a call or a subscript (ordinary text goes behind another `#`)"
 _NEAR = 0.75  # difflib's ratio; a transposition in the shortest name ("hdie") has 0.75
-_WORD = re.compile(r"@(?P<space>\s*)(?P<name>[^\W\d]\w*)")
-_WITHOUT_AT = re.compile(r"#\s*(?=(?:inspect\s|(?:stepover|hide|animate|deeper|cover)\s*(?:[#@]|$)))")
+_WORD = re.compile(r"@([^\W\d]\w*)")  # `# @ inspect x` is a comment: so edtrace's lectures switch a directive off
 _UNIT = re.compile(r"\[((?:[^\W\d_]|%)(?:[^\W_]|[%/·])*)\]")
 _STRING_OR_CHARACTER = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|.""")
 
@@ -128,25 +127,6 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     return tuple(directives)
 
 
-def without_at(source: ParsedSource, names: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Yield the comments behind code that would be directives if they had an "@", with their lines.
-
-    An `inspect` counts if all its names are among `names`; `clear` is left out, because "clear x" is also prose.
-    """
-    for comment in comments(source):
-        begin = _WITHOUT_AT.match(comment.text)
-        if begin is None or comment.alone:
-            continue
-        comment = replace(comment, text=f"# @{comment.text[begin.end() :]}")
-        try:
-            arguments = [_inspected(comment, pieces) for _, pieces in _read(comment, borrowed=False) if pieces]
-        except LectureError:
-            continue
-        parts = [part for inspected in arguments for one in inspected for part in ast.walk(one.node)]
-        if {part.id for part in parts if isinstance(part, ast.Name)} <= {*names, RETURN}:
-            yield comment.line, comment.text.removeprefix("# @")
-
-
 def comments(source: ParsedSource) -> Iterator[Comment]:
     """Yield the comments of a source in order."""
     waiting: list[Comment] = []  # until the end of their logical line is known
@@ -232,19 +212,15 @@ def _name_at(comment: Comment, at: int, *, first: bool, borrowed: bool) -> Direc
     if word is None or before.isalnum() or before in "_`'\"":  # an e-mail address; a word in quotes
         return None
     after = comment.text[word.end() : word.end() + 1]
-    known = next((name for name in NAMES if name == word["name"]), None)
-    if word["space"] and comment.alone:  # edtrace's lectures switch a directive off so: `# @ inspect x`
-        return None
-    if known and not word["space"]:
+    known = next((name for name in NAMES if name == word[1]), None)
+    if known:
         if after in "#@," or after.isspace():  # "" is in every string
             return known
         raise comment.wrong(f"found `{word[0]}{after}`; expected a space after `@{known}`")
-    near = difflib.get_close_matches(word["name"].lower(), NAMES, 1, _NEAR)
-    if known or (near and (first or not word["space"])):
-        raise comment.wrong(f"unknown directive `{word[0]}`; did you mean `@{known or near[0]}`?")
-    if first and not word["space"] and not comment.alone and not borrowed:
-        expected = ", ".join(f"`@{name}`" for name in NAMES)
-        raise comment.wrong(f"unknown directive `{word[0]}`; expected one of {expected}")
+    near = difflib.get_close_matches(word[1].lower(), NAMES, 1, _NEAR)
+    if near or (first and not comment.alone and not borrowed):
+        expected = f"did you mean `@{near[0]}`?" if near else f"expected one of {', '.join(f'`@{n}`' for n in NAMES)}"
+        raise comment.wrong(f"unknown directive `{word[0]}`; {expected}")
     return None
 
 

@@ -3,10 +3,10 @@
     for mistake in mistakes(Path("lecture.py")):      # in order of their lines
         print(mistake)                                # lecture.py:12: unknown directive `@inpsect`; did you mean …
 
-`compiled` and `refuse_…` find what stops a trace before it starts. The other mistakes are those that a run shows late
-or never: a name that nothing binds, in code or in an `@inspect`; a call of the vocabulary that does not fit its
-signature; a directive without its `@`; a section that is never called. Wrong values are left to the run, because each
-call says what is wrong with them, and matters of Python in general to linters.
+`refuse_what_cannot_run` finds what stops a trace before it starts. The other mistakes are those of the tools' own
+words, which a run shows late or never: a wrong directive, a name in an `@inspect` that nothing binds, a call of the
+vocabulary that does not fit its signature, a section that is never called. Wrong values are left to the run, because
+each call says what is wrong with them, and matters of Python to linters.
 """
 
 from __future__ import annotations
@@ -14,22 +14,19 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-import dis
 import inspect
-import re
 import symtable
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from types import CodeType
 
 import trace_tools
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
-from trace_tools.source.directives import Directive, parse_directives, without_at
+from trace_tools.source.directives import Directive, parse_directives
 from trace_tools.source.imports import OURS
 from trace_tools.source.statements import (
     FUNCTIONS,
@@ -59,7 +56,8 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
     errors: list[LectureError] = []
     directives = parse_directives(source, errors)
     try:
-        refuse_uncallable_main(source)
+        refuse_what_cannot_run(source)
+        errors += _wrong_names(source, directives)
         main = source.function(main_of(source))
         if main is not None and not sections(source):
             text = f"`{qualified_name(main)}` calls no function of the lecture; expected a call for each section"
@@ -69,11 +67,6 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
     if (why := why_no_name(path)) is not None:
         errors.append(LectureError(path, 1, why))
     errors += _uncalled_sections(source, main_of(source))
-    try:
-        if (code := compiled(source)) is not None:
-            errors += _wrong_names(source, code, directives)
-    except LectureError as error:
-        errors.append(error)
     return sorted(errors, key=lambda error: error.line or 0)
 
 
@@ -91,19 +84,15 @@ def why_no_name(path: Path) -> str | None:
     return None
 
 
-def compiled(source: ParsedSource) -> CodeType | None:
-    """Compile a lecture. Raises LectureError for code that parses but does not compile, as `return` in no function."""
+def refuse_what_cannot_run(source: ParsedSource) -> None:
+    """Raise LectureError for code that does not compile, and for a `main` that nothing calls and nothing can call."""
     try:
         with warnings.catch_warnings(action="ignore"):  # the run shows them
-            return compile(source.tree, source.path, "exec", dont_inherit=True)
-    except SyntaxError as error:
+            compile(source.tree, source.path, "exec", dont_inherit=True)
+    except SyntaxError as error:  # code that parses, as `return` in no function
         raise LectureError(source.path, error.lineno, not_valid(error)) from None
     except (RecursionError, MemoryError, ValueError):  # the run reports its own limits
-        return None
-
-
-def refuse_uncallable_main(source: ParsedSource) -> None:
-    """Raise LectureError if the file does not call its `main`, and the tracer cannot either."""
+        pass
     main = source.function(uncalled_main(source) or "")
     node = main.node if main is not None else None
     if not isinstance(node, FUNCTIONS) or node.decorator_list:  # the decorator decides what runs
@@ -121,8 +110,8 @@ def _needs_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return len(given.posonlyargs) + len(given.args) > len(given.defaults) or None in given.kw_defaults
 
 
-def _wrong_names(source: ParsedSource, code: CodeType, directives: Iterable[Directive]) -> Iterator[LectureError]:
-    """Yield errors for names that nothing binds, in code and in `@inspect`, and for wrong uses of the vocabulary."""
+def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Iterator[LectureError]:
+    """Yield errors for wrong uses of the vocabulary, and for names in `@inspect` that nothing binds."""
     scopes = [symtable.symtable(source.text, source.path, "exec")]  # names as Python's compiler resolves them
     for scope in scopes:
         scopes += scope.get_children()
@@ -132,53 +121,14 @@ def _wrong_names(source: ParsedSource, code: CodeType, directives: Iterable[Dire
     if any(stars) or any(isinstance(node, ast.Name) and node.id in NAMESPACES for node in nodes):
         return  # names are bound that the source does not show
     symbols = chain.from_iterable(scope.get_symbols() for scope in scopes)
-    shared = {one.get_name() for one in symbols if one.is_declared_global() and one.is_assigned()}
-    yield from _unbound_names(source, code, OF_PYTHON | shared | _bound_in(scopes[0]))
-    bound = OF_PYTHON | _bound_in(*scopes)
-    for number, text in without_at(source, bound):
-        yield LectureError(source.path, number, f"`# {text}` has no effect; did you mean `# @{text}`?")
+    bound = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_parameter()}
+    bound |= OF_PYTHON
     for directive in directives:
         for one in directive.inspected:
             read = {node.id for node in ast.walk(one.node) if isinstance(node, ast.Name) and not one.is_return}
             if missing := sorted(read - bound):
                 why = f"`@inspect {one.source}`: nothing here is named `{missing[0]}`{_near(missing[0], bound)}"
                 yield LectureError(source.path, directive.line, why)
-
-
-def _bound_in(*scopes: symtable.SymbolTable) -> set[str]:
-    symbols = chain.from_iterable(scope.get_symbols() for scope in scopes)
-    return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_parameter()}
-
-
-def _unbound_names(source: ParsedSource, module: CodeType, bound: Collection[str]) -> Iterator[LectureError]:
-    """Yield an error for the first use of each name that is bound neither in its scope nor in one around it.
-
-    Python's compiler resolves names: what it loads as a global must be among `bound`, the names of the module.
-    """
-    shown: set[int] = set()  # lines whose errors the lecture may show
-    for node in ast.walk(source.tree):
-        body: list[ast.stmt] = []
-        if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
-            body = node.body
-        elif isinstance(node, (ast.With, ast.AsyncWith)):
-            body = node.body if re.search("Error|Exception", " ".join(map(ast.unparse, node.items))) else []
-        shown.update(line for one in body for line in range(one.lineno, (one.end_lineno or one.lineno) + 1))
-    lines: dict[str, int] = {}
-    codes = [module]
-    for code in codes:
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-        instructions = [*dis.get_instructions(code)]
-        own = {one.argval for one in instructions if one.opname == "STORE_NAME"}  # in the body of a class
-        for one in instructions:
-            line = one.positions.lineno if one.positions is not None else None
-            loads = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval not in bound and one.argval not in own
-            if loads and line is not None and line not in shown:
-                lines[one.argval] = min(lines.get(one.argval, line), line)
-    for name, line in lines.items():
-        text = f"`{name}` is not defined{_near(name, bound)}"
-        if name in dir(trace_tools):
-            text = f"`{name}` is not imported; expected `from {OURS} import {name}`"
-        yield LectureError(source.path, line, text)
 
 
 def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError]:

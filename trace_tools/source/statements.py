@@ -197,10 +197,7 @@ def read_text(path: str | Path) -> str:
         with tokenize.open(path) as file:
             return file.read()
     except OSError as error:
-        with_ending = Path(f"{path}.py")
-        missing = isinstance(error, FileNotFoundError) and with_ending.is_file()
-        expected = f"did you mean {with_ending}?" if missing else "expected a Python file"
-        raise LectureError(path, None, f"can't be read: {error.strerror}; {expected}") from None
+        raise LectureError(path, None, f"can't be read: {error.strerror}; expected a Python file") from None
     except (SyntaxError, LookupError, UnicodeError) as error:
         expected = "expected UTF-8, or another encoding declared in line 1 or 2"
         raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None

@@ -14,7 +14,7 @@ from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines.devices import checked
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, needs_torch
-from trace_tools.source.lint import compiled, refuse_uncallable_main
+from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
 from trace_tools.trace.model import MODULE
 from trace_tools.tracing.included import find_modules
@@ -51,9 +51,8 @@ def check_lecture(path: Path) -> ParsedSource:
     name = path.name.encode("utf-8", "backslashreplace").decode()  # in a form that a file can hold
     if (why := why_not_inside(name)) is not None:  # the trace stores it, and pages look for that file
         raise LectureError(path, None, f"can't be a lecture's name: {why}")
-    compiled(source)
+    refuse_what_cannot_run(source)
     parse_directives(source)
-    refuse_uncallable_main(source)
     if main_of(source) == MODULE and not source.cells:
         raise LectureError(path, None, "has no statements; expected a script, or a function `main` that calls sections")
     return source
