@@ -32,7 +32,7 @@ def test_other_files_are_skipped_and_correct_lectures_confirmed(
     monkeypatch.chdir(tmp_path)
     for name, text in {
         "helper.py": "# @author somebody\ndef f():\n    return 1\n",
-        "words.py": "from trace_tools import txt\n",
+        "words.py": "from trace_tools import text\ntext()\n",
         "deep/talk.py": "def main():\n    part()\n\n\ndef part():\n    x = 1  # @inspect x\n",
         "deep/part.py": "x = 1  # @insepct x\n",
         "helper/script.py": "x = 1  #@param {type:'integer'}\n",

@@ -19,15 +19,12 @@ import symtable
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
-import trace_tools
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
 from trace_tools.source.directives import Directive, parse_directives
-from trace_tools.source.imports import OURS
 from trace_tools.source.statements import (
     FUNCTIONS,
     ParsedSource,
@@ -151,18 +148,12 @@ def _near(name: str, names: Iterable[str]) -> str:
 
 
 def _wrong_calls(source: ParsedSource, scopes: Iterable[symtable.SymbolTable]) -> Iterator[LectureError]:
-    """Yield errors for imports from the tools that do not exist, and for calls that do not fit the signature."""
+    """Yield errors for calls of the vocabulary that do not fit the signature."""
     functions = (one for scope in scopes if scope.get_type() != "class" for one in scope.get_symbols())
     rebound = {one.get_name() for one in functions if one.is_assigned() or one.is_parameter()}
     words = {name: word for name, word in words_of(source, OUR_WORDS).items() if name.split(".")[0] not in rebound}
-    known = ("*", *dir(trace_tools))
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom) and node.module == OURS and not node.level:
-            for alias in node.names:
-                if alias.name not in known and find_spec(f"{OURS}.{alias.name}") is None:
-                    hint = _near(alias.name, known)
-                    yield LectureError(source.path, node.lineno, f"{OURS} has no `{alias.name}`{hint}")
-        elif isinstance(node, ast.Call) and (word := words.get(ast.unparse(node.func))) is not None:
+        if isinstance(node, ast.Call) and (word := words.get(ast.unparse(node.func))) is not None:
             given = {keyword.arg or "**": keyword.value for keyword in node.keywords}
             if "**" not in given and not any(isinstance(one, ast.Starred) for one in node.args):
                 try:
