@@ -37,7 +37,7 @@ trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 doctor: $(READY)
-	$(RUN) -m trace_tools doctor $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
+	$(RUN) -m trace_tools doctor $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 # One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the
 # tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:

@@ -134,26 +134,26 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_560, 6_200),
+    "tracing": (5_550, 6_200),
     "pages": (5_250, 4_300),
     "diff": (4_670, 4_600),
     "presentation": (2_330, 1_500),
     "machines": (1_400, 1_400),
     "metering": (1_600, 1_600),
-    "trace": (2_190, 1_600),
+    "trace": (2_180, 1_600),
     "source": (1_300, 1_300),
     "describing": (1_300, 1_300),
     "lecture": (970, 1_000),
-    "commands and the modules at the top": (1_400, 1_100),
-    "analysis": (1_160, 1_000),
+    "commands and the modules at the top": (1_290, 1_100),
+    "analysis": (1_150, 1_000),
     "live": (290, 350),
     "util": (790, 600),
     "edtrace": (260, 500),
-    "package": (30_410, 28_500),
+    "package": (30_280, 28_500),
     "modules": (188, 160),
     "JavaScript": (1_750, 1_600),
     "CSS": (780, 700),
-    "tests": (39_850, 28_000),
+    "tests": (39_250, 28_000),
 }
 
 

@@ -57,13 +57,6 @@ def test_an_existing_path_takes_precedence_over_a_name(project: Path) -> None:
     assert run("validate", "cpu").output.startswith("cpu: ")
 
 
-def test_project_settings_choose_the_folder_of_names(project: Path) -> None:
-    Path("pyproject.toml").write_text('[tool.trace_tools]\nout = "pages"\n')
-    assert run("validate", "third").exit_code == 0
-    refused = run("validate", "cpu")
-    assert refused.exit_code == 2 and "third" in refused.stderr and "second" not in refused.stderr
-
-
 @pytest.mark.parametrize("command", [["diff", "cpu"], ["validate"], ["diff", "cpu", "second"]])
 def test_unknown_name_is_an_error_that_lists_known_names(project: Path, command: list[str]) -> None:
     refused = run(*command, "nvidia-h200")

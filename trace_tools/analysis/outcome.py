@@ -104,18 +104,6 @@ def what_was_kept(trace: Trace, path: Path) -> list[str]:
     return [formats.one_line(line, 1000) for line in lines]
 
 
-def worth_telling(trace: Trace, path: Path) -> str | None:
-    """Ask for a report if claims failed on this machine or sections raised; None otherwise."""
-    tree = Tree(trace)
-    claims = sum(step.claim is not None and not step.claim.held for step in tree.by_id.values())
-    raised = [s for s in tree.by_id.values() if s.raised is not None and tree.is_origin(s) and not tree.caught(s)]
-    sections_raised = sum(s.claim is None for s in raised)
-    failed = [formats.plural(claims, "claim") + " failed"] * bool(claims)
-    failed += [formats.plural(sections_raised, "section") + " raised"] * bool(sections_raised)
-    report = f"on {trace.machine.name}; to report this, attach {path}"
-    return f"{' and '.join(failed)} {report}" if failed else None
-
-
 def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[str]:
     """Return a line for the wall time, of all passes and of each other part, and a line for the slowest sections.
 

@@ -1,4 +1,4 @@
-"""Run `check lecture.py…`: find mistakes in directives, narrative calls and project settings without running code.
+"""Run `check lecture.py…`: find mistakes in directives and narrative calls without running code.
 
 Each mistake is a line that editors and pre-commit can parse: `lecture.py:12: …`. Exit codes: 0 no mistakes; 1 mistakes.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from trace_tools.config import wanted
 from trace_tools.errors import LectureError, TraceToolsError
 from trace_tools.util import formats
 
@@ -45,8 +44,7 @@ def check(lectures: tuple[Path, ...]) -> None:
             if path in lectures or is_lecture(source):
                 checked.append(path)
                 lines += map(str, mistakes(path, source))
-                wanted(path)
-        except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
+        except TraceToolsError as error:  # it is not Python
             lines.append(str(error))
     for mistake in dict.fromkeys(lines):
         click.echo(mistake)

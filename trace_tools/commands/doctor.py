@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import click
 
-from trace_tools.config import ProjectOption, of_project
+from trace_tools.config import trace_options
 from trace_tools.errors import UsageError
 from trace_tools.machines import devices
+from trace_tools.tracing.options import TraceOptions
 from trace_tools.util import formats
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
-@click.option("--device", cls=ProjectOption)
-def doctor(lecture: Path | None, device: str | None) -> None:
+@trace_options("device")
+def doctor(options: TraceOptions) -> None:
     """Check whether this machine is ready for a trace.
 
-    The settings are those of LECTURE's project. Each line has a verdict (ok, look or wrong), a finding, and advice.
+    Each line has a verdict (ok, look or wrong), a finding, and advice.
 
     \b
     Examples:
@@ -31,13 +30,13 @@ def doctor(lecture: Path | None, device: str | None) -> None:
       trace-tools doctor --device cuda
     """
     try:
-        if device == "cpu":
-            os.environ.update(devices.environment(device))  # before torch is imported, which reads it
+        if options.device == "cpu":
+            os.environ.update(devices.environment(options.device))  # before torch is imported, which reads it
         from trace_tools.machines.checks import checks
     except (ImportError, OSError) as error:  # a library of torch's that can't be loaded
         raise UsageError(f"{formats.one_line(str(error), 200)}; {devices.INSTALL}") from error
     verdicts = []
-    for check in checks(device):
+    for check in checks(options.device):
         advice = f"\n{'':25} → {check.advice}" if check.advice else ""
         click.echo(f"{check.verdict:5} {check.name:19} {check.found}{advice}")
         verdicts.append(check.verdict)

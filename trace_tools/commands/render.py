@@ -9,18 +9,17 @@ import click
 
 from trace_tools.commands.recover import recover_first
 from trace_tools.commands.traces import TracePath
-from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import UsageError
 
 SHOWN = 8  # most lines on files that are out of date
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=TracePath(), is_eager=True, callback=of_project)
+@click.argument("traces", nargs=-1, required=True, type=TracePath())
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the pages (default: next to the traces)."
 )
-@click.option("--lecture", cls=ProjectOption)
+@click.option("--lecture", type=click.Path(path_type=Path), help="Take the prose and images from this file.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the pages are out of date.")
 @click.option("--one-file", is_flag=True, help="Write one self-contained page: to -o, or the lecture's name.html.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool, one_file: bool) -> None:

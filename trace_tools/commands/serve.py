@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trace_tools.commands.recover import recover_first
-from trace_tools.config import ProjectOption, of_project, trace_options
+from trace_tools.config import trace_options
 from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS
 from trace_tools.tracing.options import TraceOptions
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from trace_tools.live.session import Status
 
 OUT = "Folder for the drafts and their pages."
+PORT = "Port of the web server; 0 picks a free one."
 DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {FORMS}."}
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), is_eager=True, callback=of_project)
+@click.argument("lecture", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True, help=OUT)
-@click.option("--port", cls=ProjectOption, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help=PORT)
 @trace_options("device", "keep_going", "include", device=DEVICE)
-@click.option("--open/--no-open", "opens", cls=ProjectOption, show_default=True)
+@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the pages in a browser.")
 def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: bool) -> None:
     """Show a lecture's pages and update them at each save.
 

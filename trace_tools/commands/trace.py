@@ -20,12 +20,11 @@ from trace_tools.analysis.outcome import (
     violations,
     what_was_kept,
     where_time_went,
-    worth_telling,
 )
 from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.recover import recover_first
 from trace_tools.commands.traces import reference_in
-from trace_tools.config import ProjectOption, from_here, of_project, trace_options
+from trace_tools.config import from_here, trace_options
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.process import started_early
@@ -36,19 +35,15 @@ from trace_tools.util.interpreter import collector_paused
 if TYPE_CHECKING:
     from trace_tools.tracing.run_folder import Traced
 
+OUT = "Folder for traces and pages (default: `rendered`, next to the lecture)."
 NAMED = 3  # files that the lecture wrote, and are named at the end
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
 
-def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | None) -> str | None:
-    of_project(ctx, option, None if module is None else _file_of(module))
-    return module
-
-
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
-@click.option("-o", "--out", cls=ProjectOption)
-@trace_options(*OPTIONS, module={"is_eager": True, "callback": _of_its_project})
+@click.argument("lecture", type=click.Path(path_type=Path), required=False)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help=OUT)
+@trace_options(*OPTIONS)
 def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None:
     """Run a lecture on this machine and make its pages.
 
@@ -105,8 +100,6 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     problem_lines = problems(trace, folder, code=True)
     lines = [*problem_lines] if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
-    if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
-        lines.append(line)
     lines += where_time_went(trace, [*traced.seconds, ("pages", time.monotonic() - started)])
     if (spread := noise_text(trace)) is not None:
         lines.append(spread)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_tools.config import FILE, wanted
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.util.git import is_committed
 
@@ -48,7 +47,7 @@ def path_of(name: str | Path) -> Path:
         return path / TRACE
     if path.exists() or path.is_symlink() or path.suffix in SUFFIXES:
         return path
-    in_rendered = _rendered() / path / TRACE
+    in_rendered = Path(RENDERED) / path / TRACE
     if in_rendered.is_file():
         return in_rendered
     raise UsageError(f"{name}: no such trace; expected a file, a folder or a name: {what_is_there()}")
@@ -90,7 +89,7 @@ def reference_and_latest() -> tuple[str, str]:
     """
     from trace_tools.trace.trace_file import load_head
 
-    folder = _rendered()
+    folder = Path(RENDERED)
     reference = reference_in(folder)
     others = [path for path in (*folder.glob(f"*/{TRACE}"), *folder.glob(f"*/partial/{TRACE}")) if path != reference]
     if not others:
@@ -101,11 +100,6 @@ def reference_and_latest() -> tuple[str, str]:
 
 def what_is_there() -> str:
     """Name the traces in the project's folder of pages."""
-    rendered = _rendered()
+    rendered = Path(RENDERED)
     names = sorted(path.parent.name for path in rendered.glob(f"*/{TRACE}"))
     return f"the traces in {rendered} are {', '.join(names)}" if names else f"{rendered} has no traces"
-
-
-def _rendered() -> Path:
-    folder: Path = wanted(Path(FILE)).get("out", Path(RENDERED))
-    return folder

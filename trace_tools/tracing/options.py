@@ -1,4 +1,4 @@
-"""The options of a trace, in one table: the command line, projects and worker processes read it.
+"""The options of a trace, in one table: the command line and worker processes read it.
 
     options = TraceOptions(passes=5, only="matmul")
     OPTIONS["passes"].help                         "How many times to run the lecture, each in a new process."
@@ -31,7 +31,6 @@ class Option:
     metavar: str | None = None
     flags: tuple[str, ...] = ()  # by default made from the field's name
     least: int | None = None
-    project: bool = False  # a project can set its default in pyproject.toml
 
 
 def read_seed(text: str | int) -> int:
@@ -54,18 +53,16 @@ class TraceOptions:
         None, str, "Trace a module inside a package instead of a file.", "PACKAGE.MODULE", ("-m", "--module")
     )
     device: str | None = _option(
-        None, checked, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE", project=True
+        None, checked, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE"
     )
-    passes: int = _option(3, int, "How many times to run the lecture, each in a new process.", least=1, project=True)
-    seed: int = _option(0, read_seed, "Seed of the random number generators.", "N", project=True)
-    limit: int = _option(100, int, "How many executions of each statement to keep.", "N", least=2, project=True)
+    passes: int = _option(3, int, "How many times to run the lecture, each in a new process.", least=1)
+    seed: int = _option(0, read_seed, "Seed of the random number generators.", "N")
+    limit: int = _option(100, int, "How many executions of each statement to keep.", "N", least=2)
     only: str | None = _option(None, str, "Run only this section: one of the functions that `main` calls.", "SECTION")
     keep_going: bool | None = _option(
-        None, bool, "After an error, record it and run the next section (default: not on a CPU).", project=True
+        None, bool, "After an error, record it and run the next section (default: not on a CPU)."
     )
-    inspect_all: bool = _option(
-        False, bool, "Record every value that is assigned, as if marked @inspect.", project=True
-    )
+    inspect_all: bool = _option(False, bool, "Record every value that is assigned, as if marked @inspect.")
     include: tuple[str, ...] = _option((), str, "Also trace this module or package.", "PATH|MODULE")
     name: str | None = _option(None, str, "Name of this machine's folder (default: the device's name).")
     draft: bool = _option(False, bool, "Run once, for a quick look at the pages.")
