@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
-from trace_tools.trace.trace_file import load, write
 
 MADE_UP = "made up for tests; there is no such machine"
 FLOPS_PER_SECOND = 400e12

@@ -20,7 +20,7 @@ from tests.programs import PYTHON, require
 from tests.traces import example_trace
 from trace_tools.cli import GROUPS, OneLineErrors, main, sentence
 from trace_tools.errors import UsageError
-from trace_tools.trace.trace_file import write
+from trace_tools.trace.file import write
 
 ROOT = Path(__file__).resolve().parents[1]
 

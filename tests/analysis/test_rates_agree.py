@@ -23,8 +23,8 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeListing, CodeRow, Document, visible
 from trace_tools.pages.margin import margin_notes, timed
 from trace_tools.pages.section_charts import section_points
+from trace_tools.trace.file import dump, load
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace
-from trace_tools.trace.trace_file import dump, load
 
 FACTOR = 1.5  # largest ratio between a rate on a page and the lecture's measurement of the same operation
 RATE = re.compile(r"([\d.,e+-]+) ([kMGTPE]?)(FLOP/s|B/s)")

@@ -24,12 +24,12 @@ from pathlib import Path
 from tests.traces import big_trace
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
+from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Step
-from trace_tools.trace.structure import to_plain
-from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
+from trace_tools.util.structs import to_plain
 
 Run = Callable[[], float]  # runs something once, returns seconds
 

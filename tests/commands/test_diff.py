@@ -19,8 +19,8 @@ from tests.diff.test_compare import machine_trace
 from tests.programs import require
 from trace_tools.cli import OneLineErrors
 from trace_tools.commands.diff import diff as command
+from trace_tools.trace.file import dump, write
 from trace_tools.trace.model import Claim, Trace
-from trace_tools.trace.trace_file import dump, write
 
 
 @click.group(cls=OneLineErrors)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from trace_tools.cli import main
 from trace_tools.lecture import vocabulary
 from trace_tools.source.lint import mistakes
-from trace_tools.trace.trace_file import load
+from trace_tools.trace.file import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

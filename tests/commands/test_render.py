@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from tests.traces import example_trace
 from trace_tools.cli import main
-from trace_tools.trace.trace_file import write
+from trace_tools.trace.file import write
 
 
 def run(*arguments: str | Path) -> Result:

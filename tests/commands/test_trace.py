@@ -13,8 +13,8 @@ from tests.messages import says
 from trace_tools.cli import main
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Step, Trace
-from trace_tools.trace.trace_file import load
 
 BAD = {
     "no statements": ("# x = 1\n", [], "lecture.py: has no statements; expected a script"),

@@ -18,7 +18,7 @@ from tests.programs import require
 from trace_tools.cli import main
 from trace_tools.commands.traces import open_side
 from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.trace.trace_file import write
+from trace_tools.trace.file import write
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 

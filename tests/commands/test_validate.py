@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from tests.traces import example_trace
 from trace_tools.cli import main
+from trace_tools.trace.file import dump, write
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import dump, write
 
 
 def test_valid_trace_is_summarized_in_one_line(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
     ("old", "new", "message"),
     [
         ('"frame": 0', '"frame": "zero"', r"frame"),
-        ("schema: 1", "schema: 99", "newer version"),
-        ("steps:", "stops:", "stops"),
+        ("schema: 1", "schema: 99", "found 99"),
+        ("steps:", "stops:", "no `steps:`"),
     ],
 )
 def test_schema_errors_are_one_line(old: str, new: str, message: str, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from trace_tools.diff.compare import (
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import UsageError
+from trace_tools.trace.file import dump, load, write
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace, Value
-from trace_tools.trace.trace_file import dump, load, write
 
 
 def trace_of_measured(*measured: Measured, harness: bool = True) -> Trace:

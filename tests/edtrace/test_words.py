@@ -16,8 +16,8 @@ from tests.cases_in_one import each
 from tests.traces import example_trace
 from trace_tools.edtrace.words import NotFetchedWarning, NotShownWarning, Piece, adopt_words, join_pieces
 from trace_tools.lecture.vocabulary import listening
+from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Narrative, Note, Step, Table, Text, Video
-from trace_tools.trace.trace_file import load, write
 
 NAMES = {"edtrace", "execute_util", "file_util", "arxiv_util", "reference"}
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20

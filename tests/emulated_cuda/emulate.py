@@ -24,8 +24,8 @@ from tests.committed import committed_traces
 from tests.emulated_cuda.build import ROOT, CannotBuild, environment
 from tests.emulated_cuda.claims import NOT_JUDGED
 from tests.emulated_cuda.profiles import PROFILES
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import load
 
 STEPS = ("trace", "tests")
 # The share of launches that may run in step although CUDA would queue them.

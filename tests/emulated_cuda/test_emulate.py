@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.cases_in_one import each
 from tests.diff.planted import made
 from tests.emulated_cuda import emulate
+from trace_tools.trace.file import write
 from trace_tools.trace.model import Claim, Process, Step
-from trace_tools.trace.trace_file import write
 
 
 def test_launches_in_step_are_limited(tmp_path: Path) -> None:

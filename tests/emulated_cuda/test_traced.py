@@ -16,8 +16,8 @@ from tests.emulated_cuda.build import HERE, ROOT, environment
 from tests.messages import says
 from trace_tools.analysis.outcome import violations
 from trace_tools.machines.machine import STORED
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Frame, Step, Trace
-from trace_tools.trace.trace_file import load
 
 pytestmark = [
     pytest.mark.cuda,

@@ -22,7 +22,7 @@ from html import unescape
 from pathlib import Path
 
 from trace_tools.pages.site import SiteTrace, site_files
-from trace_tools.trace import trace_file
+from trace_tools.trace import file as trace_file
 
 HERE = Path(__file__).parent
 PAGES = HERE / "pages"

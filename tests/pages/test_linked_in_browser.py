@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -13,7 +14,6 @@ from tests.pages.recording import Recording
 from trace_tools.describing.values import Describer
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Value
-from trace_tools.trace.structure import from_plain
 
 OVER = "arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
 
@@ -27,7 +27,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     views["y again"] = views["y"].view(3, 2)
     recording = Recording("def main():\n    f()\n\ndef f():\n    x = 1\n    y = 2\n")
     f = recording.call(recording.frame("main"), "f()", "f")
-    values = [(name, from_plain(Value, describer.describe(view), "a test")) for name, view in views.items()]
+    values = [(name, msgspec.convert(describer.describe(view), Value)) for name, view in views.items()]
     recording.step(f, "x = 1", values=values[:3], host_ns=[2_000_000])
     recording.step(f, "y = 2", values=values[3:], host_ns=[1_000_000])
     out = tmp_path_factory.mktemp("linked")

@@ -20,8 +20,8 @@ from tests.pages.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import one_file
 from trace_tools.pages.site import placed, render_site
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Text, Trace
-from trace_tools.trace.trace_file import load
 
 
 def one_section() -> Trace:

@@ -12,7 +12,7 @@ from tests.pages.recording import Recording
 from tests.pages.test_compose import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
-from trace_tools.trace import trace_file
+from trace_tools.trace import file as trace_file
 from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Value
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

@@ -11,7 +11,7 @@ from tests.pages.test_compose import LECTURE, lecture
 from trace_tools.cli import main
 from trace_tools.errors import UsageError
 from trace_tools.pages.site import stale_files
-from trace_tools.trace import trace_file
+from trace_tools.trace import file as trace_file
 from trace_tools.trace.model import Machine
 
 TRACES = ["rendered/cpu/trace.yaml", "rendered/other/trace.yaml"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.pages.explored import EXPLORED
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_exercises import QUESTIONS
+from trace_tools.trace.file import write
 from trace_tools.trace.model import Ask, Claim, Image, Plot, Series, Text, Trace, Value, Video
-from trace_tools.trace.trace_file import write
 
 LECTURE = '''\
 """A whole lecture"""

@@ -19,7 +19,7 @@ from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.drawing import width_of
 from trace_tools.presentation.charts.roofline import roof_of, roofline
 from trace_tools.presentation.charts.storage import storage
-from trace_tools.trace.trace_file import load
+from trace_tools.trace.file import load
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import trace_tools
-from trace_tools.trace.trace_file import load
+from trace_tools.trace.file import load
 
 LECTURE = """\
 def main():

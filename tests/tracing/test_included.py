@@ -11,8 +11,8 @@ from trace_tools.analysis.outcome import problems
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.pages.content.compose import make_document
 from trace_tools.source.statements import parse_source
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Frame, Step, Trace
-from trace_tools.trace.trace_file import load
 from trace_tools.tracing.included import find_modules, first_numbers
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.tracer import Tracer

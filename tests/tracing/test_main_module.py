@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trace_tools.pages.content.compose import make_document
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import load
 from trace_tools.trace.tree import Tree
 
 LECTURE = '''\

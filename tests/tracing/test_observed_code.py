@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.programs import require
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Frame, Step, Trace, Value
-from trace_tools.trace.trace_file import load
 
 pytestmark = pytest.mark.slow  # all tests share one trace, which takes many seconds
 

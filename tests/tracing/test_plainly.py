@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trace_tools.analysis.outcome import problems
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import load
 
 LECTURE = '''
 import asyncio, atexit, contextlib, ctypes, functools, inspect, multiprocessing, os, pickle, signal, subprocess, sys

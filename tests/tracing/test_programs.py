@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import load
 
 PROGRAMS = sorted((Path(__file__).parent / "cases/programs").glob("*.py"))
 ENDING_S = 30  # much less than the tools would wait for idle workers of a pool

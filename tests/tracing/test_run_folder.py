@@ -18,8 +18,8 @@ from tests.messages import says
 from tests.traces import example_trace
 from tests.tracing.dead_runs import dead_run
 from trace_tools.errors import TraceToolsError
+from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Frame, Machine, Step, Trace
-from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder as run_folders
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.run_folder import KeptError, chosen_folder, recover, run_folder

@@ -12,8 +12,8 @@ import pytest
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.pages.content.compose import make_document
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Omitted, Step, Trace
-from trace_tools.trace.trace_file import load
 from trace_tools.trace.tree import Tree
 
 CELLS = '''\

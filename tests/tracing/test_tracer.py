@@ -26,8 +26,8 @@ from tests.tracing.dead_runs import LECTURE, dead_run
 from trace_tools.analysis.outcome import problems
 from trace_tools.errors import UsageError
 from trace_tools.machines.machine import STORED
+from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
-from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.process import UNFIT

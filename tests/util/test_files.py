@@ -1,4 +1,4 @@
-"""Files are replaced atomically. `tests/trace/test_trace_file.py` tests traces on a full disk."""
+"""Files are replaced atomically. `tests/trace/test_file.py` tests traces on a full disk."""
 
 from __future__ import annotations
 

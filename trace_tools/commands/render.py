@@ -61,7 +61,7 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     from trace_tools.pages.html import one_file
     from trace_tools.pages.site import placed
-    from trace_tools.trace.trace_file import load
+    from trace_tools.trace.file import load
     from trace_tools.util.files import replace_file
 
     loaded = load(path)

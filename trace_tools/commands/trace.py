@@ -125,7 +125,7 @@ def _difference(out: Path, traced: Traced) -> Iterator[str]:
     from trace_tools.diff.difference import Side
     from trace_tools.diff.judge.between import Choices, difference_between
     from trace_tools.diff.report.difference_report import headline
-    from trace_tools.trace.trace_file import load
+    from trace_tools.trace.file import load
 
     run, reference = traced.trace.run, reference_in(out, besides=traced.path)
     if reference is None or not run.complete or run.only is not None:

@@ -60,7 +60,7 @@ def open_side(argument: str) -> Side:
     `TraceFileError` if it is not a trace, `UsageError` if git has no such file at the revision.
     """
     from trace_tools.diff.difference import Side
-    from trace_tools.trace.trace_file import load
+    from trace_tools.trace.file import load
     from trace_tools.util.git import show
 
     path = Path(argument) / TRACE if (Path(argument) / TRACE).is_file() else Path(argument)
@@ -87,7 +87,7 @@ def reference_and_latest() -> tuple[str, str]:
 
     A trace in git was made elsewhere, unless there is no other. Raises UsageError without two traces.
     """
-    from trace_tools.trace.trace_file import load_head
+    from trace_tools.trace.file import load_head
 
     folder = Path(RENDERED)
     reference = reference_in(folder)

@@ -20,7 +20,7 @@ def validate(path: Path) -> None:
     Example:
       trace-tools validate rendered/cpu/trace.yaml
     """
-    from trace_tools.trace.trace_file import load
+    from trace_tools.trace.file import load
 
     loaded = load(path)
     for note in loaded.notes:

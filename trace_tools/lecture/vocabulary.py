@@ -45,9 +45,9 @@ from trace_tools.trace.model import (
     Table,
     Text,
 )
-from trace_tools.trace.structure import Mismatch, converted, to_plain
-from trace_tools.trace.validation import check_narrative
+from trace_tools.trace.validation import Mismatch, check_narrative, converted
 from trace_tools.util.interpreter import collector_paused
+from trace_tools.util.structs import to_plain
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]

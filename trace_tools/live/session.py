@@ -26,8 +26,8 @@ from trace_tools.machines import devices
 from trace_tools.pages.content.shown_source import shown_source
 from trace_tools.pages.site import render_folder
 from trace_tools.source.statements import read_text
+from trace_tools.trace.file import load
 from trace_tools.trace.model import SourceFile, Trace
-from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.process import Process, started_early
 from trace_tools.tracing.progress import Progress

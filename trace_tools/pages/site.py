@@ -37,8 +37,8 @@ from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import SECTION, SECTION_PARTS, script_file
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
+from trace_tools.trace.file import Loaded, load
 from trace_tools.trace.model import Trace
-from trace_tools.trace.trace_file import Loaded, load
 from trace_tools.util import formats
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused

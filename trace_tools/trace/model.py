@@ -1,6 +1,6 @@
 """Define the records of a trace.
 
-A `Trace` records what happened when one lecture ran on one machine, as plain data: `tracing` makes it, `trace_file`
+A `Trace` records what happened when one lecture ran on one machine, as plain data: `tracing` makes it, `file`
 writes it as YAML and reads it back, `pages` and `diff` read it. A field that is `None` was not measured; if the
 reason is not obvious, another field next to it gives the reason. Durations are integer nanoseconds, sizes bytes, rates
 per second. msgspec checks types and bounds while it reads a file; mypy checks Python code that makes records.
@@ -208,7 +208,7 @@ class Text(NarrativeKind, frozen=True, kw_only=True):
     choice: Choice | None = None  # if `decide` chose it
     varied: list[Varied] | None = None  # numbers that differed in other runs
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None  # characters that are not in the trace
+    left_out: Natural | None = None  # characters that are not in the trace
 
 
 class Note(NarrativeKind, frozen=True, kw_only=True):
@@ -217,7 +217,7 @@ class Note(NarrativeKind, frozen=True, kw_only=True):
     text: str
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None  # characters; also in the classes below, unless a comment says otherwise
+    left_out: Natural | None = None  # characters; also in the classes below, unless a comment says otherwise
 
 
 class Link(NarrativeKind, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ class Link(NarrativeKind, frozen=True, kw_only=True):
     title: str | None = None
     authors: str | None = None
     date: str | None = None
-    left_out: int | None = None
+    left_out: Natural | None = None
 
 
 class Image(NarrativeKind, frozen=True, kw_only=True):
@@ -237,7 +237,7 @@ class Image(NarrativeKind, frozen=True, kw_only=True):
     url: str
     title: str | None = None  # alternative text
     width: int | str | None = None  # pixels, or "50%" of the text's
-    left_out: int | None = None
+    left_out: Natural | None = None
 
 
 class Video(Image, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
     rows: list[list[Scalar]]
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None  # rows
+    left_out: Natural | None = None  # rows
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):
@@ -267,7 +267,7 @@ class Plot(NarrativeKind, frozen=True, kw_only=True):
     series: list[Series]
     svg: str | None = None
     narrow: str | None = None  # the svg for a phone, if it is another one
-    left_out: int | None = None  # points, or characters of the svg
+    left_out: Natural | None = None  # points, or characters of the svg
 
 
 class Ask(NarrativeKind, frozen=True, kw_only=True):
@@ -277,7 +277,7 @@ class Ask(NarrativeKind, frozen=True, kw_only=True):
     answer: Answer
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None
+    left_out: Natural | None = None
 
 
 class Explore(NarrativeKind, frozen=True, kw_only=True):
@@ -286,7 +286,7 @@ class Explore(NarrativeKind, frozen=True, kw_only=True):
     text: str  # a sentence with slots for results, see `explorations.places`
     title: str | None = None
     exploration: Exploration
-    left_out: int | None = None
+    left_out: Natural | None = None
 
 
 Narrative = Text | Note | Link | Image | Video | Table | Plot | Ask | Explore
@@ -360,8 +360,8 @@ class LeftOut(Struct, frozen=True):
     """The amount of a step's output or values beyond the limit."""
 
     what: str  # "stdout", "narrative", "warnings", "measured": the incomplete field
-    count: int  # characters printed, calls of the vocabulary, warnings, measurements
-    at: int | None = None  # position of the cut in `stdout`, which keeps the first and the last output
+    count: Natural  # characters printed, calls of the vocabulary, warnings, measurements
+    at: Natural | None = None  # position of the cut in `stdout`, which keeps the first and the last output
 
 
 class Choice(Struct, frozen=True):
@@ -386,10 +386,10 @@ class Varied(Struct, frozen=True):
 
     samples: list[Scalar]  # one per warm run: the digits as written in a text, or the cell of a table
     cold_samples: list[Scalar] | None = None
-    start: int | None = None
-    end: int | None = None
-    row: int | None = None
-    column: int | None = None
+    start: Natural | None = None
+    end: Natural | None = None
+    row: Natural | None = None
+    column: Natural | None = None
 
 
 class Series(Struct, frozen=True):
@@ -535,7 +535,7 @@ class Run(Struct, frozen=True):
 
     lecture: str  # file name
     started: str  # UTC, ISO 8601
-    seed: int
+    seed: Integer
     passes: Positive
     limit: Positive
     complete: bool

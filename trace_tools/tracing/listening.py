@@ -22,12 +22,12 @@ from trace_tools.describing.redact import MARGIN
 from trace_tools.edtrace.words import Piece, join_pieces
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Image, Narrative, Video
-from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.instrument import is_generated
 from trace_tools.tracing.isolation.output_capture import printing
 from trace_tools.tracing.recorder.output import ROOMS, TEXT, thinned
 from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
+from trace_tools.util.structs import to_plain
 
 MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
 MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}

@@ -27,8 +27,8 @@ from typing import NamedTuple
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError, in_words
 from trace_tools.machines import devices
 from trace_tools.machines.machine import is_same_machine
+from trace_tools.trace.file import load_head, validate, write
 from trace_tools.trace.model import Machine, Run, Step, Trace
-from trace_tools.trace.trace_file import load_head, validate, write
 from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.job import JOB, WRITTEN, Job

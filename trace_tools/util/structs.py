@@ -5,7 +5,7 @@ class Peak(Struct, frozen=True):
     per_second: Annotated[float, Meta(ge=1)] | None = None
 
 msgspec.convert({"name": "memory"}, Peak)    # Peak("memory"); raises `msgspec.ValidationError` for other data
-msgspec.to_builtins(Peak("memory"))          # {"name": "memory"}
+to_plain(Peak("memory"))                     # {"name": "memory"}
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _dataclass_fields(cls: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
     return dict(made.__dataclass_fields__)
 
 
-def tag(cls: Any) -> dict[str, Any]:
-    """Return the key and the name by which plain data of a union names this class; {} if it is in no union."""
-    config = cls.__struct_config__
-    return {config.tag_field: config.tag} if config.tag_field else {}
+def to_plain(instance: object) -> dict[str, Any]:
+    """Return a record as plain data: its fields in order, without fields that equal their defaults."""
+    plain: dict[str, Any] = msgspec.to_builtins(instance)
+    return plain
