@@ -74,7 +74,11 @@ def test_new_statement_is_the_cause_of_a_slower_call() -> None:
     a = with_steps(a, lambda s: slower(1.01 if s.line == 11 else 1.0, s.line)(s))
     difference = differ(a, with_steps(noisy(traced(INSERTED, machine=CPU), 1), timed))
     (entry,) = entries(difference, "time")
-    assert (INSERTED.splitlines()[entry.line - 1], entry.verdict, entry.a) == ("    sum(range(9))", "only in B", None)
+    assert (INSERTED.splitlines()[entry.line - 1], entry.finding.verdict, entry.a) == (
+        "    sum(range(9))",
+        "only in B",
+        None,
+    )
     assert entry.executions == 20 and entry.follows >= 20
     (step,) = entries(difference, "steps")
     assert step.line == entry.line and step.b and step.b.endswith("µs")
@@ -123,7 +127,7 @@ def test_peak_memory_is_attributed_to_the_new_statement() -> None:
 def test_changed_flops_are_reported_if_times_do_not_differ() -> None:
     difference = differ(measuring(3e-6, flops=1_000_000), measuring(3e-6, flops=1_500_000))
     [entry] = entries(difference, "flops")
-    assert difference.matters and entry.subject == Subject("measured", 0, "flops") and entry.a == "1 MFLOP"
+    assert difference.matters and entry.finding.subject == Subject("measured", 0, "flops") and entry.a == "1 MFLOP"
 
 
 EDITED = LECTURE.replace("range(20)", "range(30)")

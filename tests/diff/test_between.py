@@ -24,7 +24,7 @@ from trace_tools.trace.model import Claim, Meters, Raised, Step
 def first_entry(difference: Difference) -> tuple[Aspect, str, int]:
     """Return the aspect, name and line of the first entry of the report."""
     first = next(listed[0] for aspect in ORDER if (listed := entries(difference, aspect)))
-    return first.aspect, first.name, first.line
+    return first.finding.aspect, first.name, first.line
 
 
 def test_trace_does_not_differ_from_itself() -> None:
@@ -102,4 +102,4 @@ def test_partial_trace_is_compared_up_to_its_end() -> None:
     assert any(says(f.detail, "B", "partial", "ended before") for _, f in difference.findings("steps"))
     for end in range(4, len(a.steps)):  # also before a call, whose steps A alone has
         listed = entries(differ(a, replace(cut, steps=a.steps[:end])), "steps")
-        assert [e.verdict for e in listed] == [], end
+        assert [e.finding.verdict for e in listed] == [], end

@@ -29,7 +29,7 @@ def test_counts_are_sorted_by_size_and_values_by_line() -> None:
 
 def test_each_finding_is_listed_once() -> None:
     difference = differ(counted(10), counted(20))
-    listed = [(e.row.number, e.subject) for _, _, block_entries in blocks(difference) for e in block_entries]
+    listed = [(e.row.number, e.finding.subject) for _, _, block_entries in blocks(difference) for e in block_entries]
     assert len(listed) == len(set(listed)) > 0
     assert {aspect for aspect, is_lead, _ in blocks(difference) if not is_lead} == set(ORDER)
 
@@ -38,7 +38,7 @@ def test_entry_has_both_sides_and_verdict() -> None:
     a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
     [(row, finding)] = list(differ(a, b).findings("values"))
     entry = entry_of(differ(a, b), row, finding)
-    assert (entry.line, entry.name, entry.a, entry.b, entry.verdict) == (6, "y", "1", "2", "changed")
+    assert (entry.line, entry.name, entry.a, entry.b, entry.finding.verdict) == (6, "y", "1", "2", "changed")
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_each_measurement_has_its_own_verdict() -> None:
     difference = differ(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4))
     assert [verdict for _, verdict, _ in times(difference, 6)] == ["no difference detected", "slower"]
     [entry] = entries(difference, "time")
-    assert entry.subject == Subject("measured", 1) and "measurement 2" in (entry.detail or "")
+    assert entry.finding.subject == Subject("measured", 1) and "measurement 2" in (entry.detail or "")
 
 
 def test_different_numbers_of_measurements_are_not_judged() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.diff.planted import CPU, SLOW_LINE, differ, made, measuring, slower, with_steps
 from tests.diff.report_cases import html_of
-from trace_tools.diff.report.timings import timing_parts, timings_of
+from trace_tools.diff.report.entries import timings_of
+from trace_tools.diff.report.timings import timing_parts
 from trace_tools.presentation.report import Grid, Part, Phrase
 from trace_tools.trace.model import Peak
 
@@ -16,16 +17,21 @@ from trace_tools.trace.model import Peak
 def test_a_slower_statement_is_one_timing_for_all_its_executions() -> None:
     difference = differ(made(0), with_steps(made(1), slower(1.5)))
     [timing] = timings_of(difference)
-    assert (timing.row.step.line, timing.statement, timing.section) == (SLOW_LINE, "b = a * 2", "second")
-    assert timing.ratio == pytest.approx(1.5, rel=0.05)
+    assert (timing.line, timing.executions) == (SLOW_LINE, 20)
+    assert timing.finding.durations.overall == pytest.approx(1.5, rel=0.05)
     [part] = timing_parts(difference)
     assert isinstance(part, Part) and part.title == "second" and isinstance(part.parts[0], Grid)
     [row] = part.parts[0].rows
-    assert "in 20 executions" in row[0].soft and row[2].style == "slower" and row[4].strip is not None
+    assert (
+        row[0].code == "b = a * 2"
+        and "in 20 executions" in row[0].soft
+        and row[2].style == "slower"
+        and row[4].strip is not None
+    )
     low, middle, high = row[4].strip
     assert 100 / 3 < low < middle < high < 100  # beyond 1×
     assert row[2].text in html_of(difference)
-    assert "1 timing on 1 line of the lecture: 1 slower on B, by 1.5" in html_of(difference)
+    assert "1 timing on 1 line (20 executions) of the lecture: 1 slower on B, by 1.5" in html_of(difference)
 
 
 def test_timings_are_summarised_by_roof() -> None:

@@ -87,7 +87,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, html=html)])
     if not html:
         if not everything:  # different printed text is no difference that matters, but readers may look for it
-            printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
+            printed = [e for e in entries(difference, "output", everything=True) if e.finding.subject.kind == "printed"]
             more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
             rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
             grid = Grid("leads", _lead_columns(), rows, "Printed text", rest=more)
@@ -141,13 +141,13 @@ def headline(difference: Difference) -> str:
         for phrases, wanted in ((independent, False), (following, True)):
             n = sum(bool(e.after_lines) is wanted for e in group)
             phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
-    edited = sum(e.subject.kind == "code" for e in leading)
-    counted = [e for e in leading if e.subject.kind != "code"]
-    ran = sum(e.subject.kind == "executions" for e in counted)
+    edited = sum(e.finding.subject.kind == "code" for e in leading)
+    counted = [e for e in leading if e.finding.subject.kind != "code"]
+    ran = sum(e.finding.subject.kind == "executions" for e in counted)
     parts = [formats.plural(edited, "edited statement")] if edited else []
     parts += ["{ran} that ran more or less often".format(ran=formats.plural(ran, "statement"))] if ran else []
     for aspect in ORDER:
-        n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
+        n = sum(e.finding.aspect == aspect and e.finding.subject.kind != "executions" for e in counted)
         parts += [formats.plural(n, WORDS[aspect][1])] if n else []
     parts += independent
     unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
@@ -179,7 +179,7 @@ def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, e
     ]
     if not difference.same_machine and not everything and not html:
         every = entries(difference, "time", everything=True)
-        groups.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
+        groups.append((RATIOS, [e for e in every if e.finding.verdict == "ratio" and e.row.step.annotated]))
     for title, group in groups:
         summary, omitted = "", ""
         over, unlisted = len(group) - most, len(group) - most - most_folded
@@ -200,18 +200,18 @@ def _lead_columns() -> tuple[str, ...]:
 
 def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     """Format an entry: position, subject, both sides, difference, number of executions, consequences."""
-    row, is_time = entry.row, entry.aspect == "time"
+    row, is_time = entry.row, entry.finding.aspect == "time"
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
     path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
     function = formats.one_line(difference.function_of(row), 60)
     subject = Phrase(code=entry.name)
-    if is_time or entry.subject.kind == "code":
+    if is_time or entry.finding.subject.kind == "code":
         subject = Phrase("time") if is_time else Phrase("code")
     texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
     sides = [Phrase(text, style="right" if is_time else "") for text in texts]
-    verdict = entry.name if is_time and entry.verdict in ("changed", "ratio") else entry.word
-    how = [entry.name] if is_time and entry.name not in (verdict, entry.verdict) else []
+    verdict = entry.name if is_time and entry.finding.verdict in ("changed", "ratio") else entry.word
+    how = [entry.name] if is_time and entry.name not in (verdict, entry.finding.verdict) else []
     how += [entry.detail] if entry.detail else []
     how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
     how += [f"explains {entry.follows:,} more"] if entry.follows else []

@@ -3,6 +3,7 @@
     for entry in leads(difference):                 possible causes: an edit, another number of executions
     for entry in entries(difference, "time"):
         entry.line, entry.name, entry.a, entry.b, entry.detail, entry.executions
+    timings_of(difference)                          the times that a page lists
 
 The executions of one statement are one entry. A finding with a cause in another row has no entry of its own and is
 counted in that row's entry (`follows`). A finding that may follow from leads is an entry that names them.
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trace_tools.analysis.rates import above_roof
-from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, Subject, Verdict
+from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, Subject
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.wording import sides_text, subject_text, texts_apart, word_of
 from trace_tools.util import formats
@@ -27,13 +28,11 @@ WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; o
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """One statement of the report about one or more executions of a statement, with both sides as text."""
+    """What a report says about one or more executions of a statement, with both sides as text."""
 
-    row: StepPair  # the first execution with this finding
-    aspect: Aspect
-    verdict: Verdict
+    row: StepPair  # the first execution
+    finding: Finding  # its finding
     word: str  # the verdict as readers see it
-    subject: Subject
     name: str  # the subject; of times, their ratio
     a: str | None = None
     b: str | None = None
@@ -54,10 +53,8 @@ def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int
     a, b = sides_text(finding, limit)
     return ReportEntry(
         row=row,
-        aspect=finding.aspect,
-        verdict=finding.verdict,
+        finding=finding,
         word=word_of(finding),
-        subject=finding.subject,
         name=subject_text(finding.subject),
         a=a,
         b=b,
@@ -73,12 +70,12 @@ def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tupl
     A finding that a lead covers has no other entry. The executions of an edited statement have no entry of their own.
     """
     first = leads(difference)
-    leading = {(lead.row.number, lead.subject) for lead in first}
-    edited = {lead.row.number for lead in first if lead.subject.kind == "code"}
+    leading = {(lead.row.number, lead.finding.subject) for lead in first}
+    edited = {lead.row.number for lead in first if lead.finding.subject.kind == "code"}
     yield "steps", True, first
     for aspect in ORDER:
         of_aspect = entries(difference, aspect, everything=everything)
-        beside = [e for e in of_aspect if (e.row.number, e.subject) not in leading]
+        beside = [e for e in of_aspect if (e.row.number, e.finding.subject) not in leading]
         yield aspect, False, [e for e in beside if aspect != "steps" or e.row.number not in edited]
 
 
@@ -107,7 +104,8 @@ def leads(difference: Difference) -> list[ReportEntry]:
                 a, b = texts_apart(a, b)
             counts = "" if ran is None else " → ".join(side or "–" for side in sides_text(ran))
             detail = counts and f"executions {counts}"
-            lead = ReportEntry(row, "steps", "changed", "edited", Subject("code"), "the statement", a, b, detail)
+            edit = Finding("steps", "changed", Subject("code"))
+            lead = ReportEntry(row, edit, "edited", "the statement", a, b, detail)
         causes.append(replace(lead, follows=explained[row.number]))
     return causes
 
@@ -125,28 +123,36 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
             continue
         if aspect == "flops" and any(of.subject.kind == "step" for of in row.findings):
             continue  # one side lacks the step, which is an entry already
-        why = f.detail if aspect == "time" else None
+        compared = (f.detail, f.durations.overall) if aspect == "time" else None
         statement = (difference.function_of(row), row.b is None, row.step.statement)
-        grouped.setdefault((*statement, f.subject, f.verdict, f.matters, why), []).append((row, f))
+        grouped.setdefault((*statement, f.subject, f.verdict, f.matters, compared), []).append((row, f))
     unsorted = []
     for group in grouped.values():
-        row, finding = max(group, key=lambda item: abs(item[1].change)) if aspect == "time" else group[0]
-        entry = entry_of(difference, row, finding)
+        entry = entry_of(difference, *group[0])
         if aspect == "time":
-            entry = _timed(entry, group, finding)
+            entry = _timed(entry, group)
         follows = sum(explained[row.number] for row, _ in group)
         unsorted.append(replace(entry, executions=len(group), follows=follows))
     return sorted(unsorted, key=lambda e: (bool(e.after_lines), -e.size if aspect in BY_SIZE else 0))
 
 
-def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]], time: Finding) -> ReportEntry:
-    """Complete the entry of a time with those of all executions of its statement."""
+def timings_of(difference: Difference) -> list[ReportEntry]:
+    """Return the times that a page lists, in the lecture's order: on one machine those that differ, on two machines
+    those of annotated statements.
+    """
+    times = entries(difference, "time", everything=True)
+    listed = [t for t in times if t.finding.matters or (t.finding.verdict == "ratio" and t.row.step.annotated)]
+    return sorted(listed, key=lambda timing: timing.row.number)
+
+
+def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]]) -> ReportEntry:
+    """Complete the entry of a time with those of all executions that were judged together."""
     a_ns, b_ns = (
         sum(side for side in sides if isinstance(side, (int, float)))
         for sides in ([f.a for _, f in executions], [f.b for _, f in executions])
     )
-    of = time.durations
-    ratio = of.overall if of.overall and time.verdict != "ratio" else b_ns / a_ns if a_ns and b_ns else None
+    time = entry.finding
+    of, ratio = time.durations, time.durations.overall
     measured = time.subject.kind == "measured"
     calls = len(executions) if measured else 1  # of a measurement, the time of one call is shown
     if measured:  # ranked by the cost of its change for the same number of calls by `measure`
