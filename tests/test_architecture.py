@@ -135,7 +135,7 @@ def test_torch_is_imported_late() -> None:
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
     "tracing": (5_550, 6_200),
-    "pages": (5_250, 4_300),
+    "pages": (5_150, 4_300),
     "diff": (4_650, 4_600),
     "presentation": (2_330, 1_500),
     "machines": (1_400, 1_400),

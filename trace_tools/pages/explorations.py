@@ -1,7 +1,7 @@
 r"""Show a figure with inputs: a sentence and a table with the lecture's numbers; `exploring.js` adds the inputs.
 
-    as_html(it, 3)              Markup('<figure class="explore" id="said-3">…</figure>')
-    as_markdown(it)             'It takes **143.9 days**.\n\n| … |'
+    sentence_html(it), tables(it.exploration)    what `narratives.html.j2` writes
+    as_markdown(it)                              'It takes **143.9 days**.\n\n| … |'
     script({"said-3": it})      'var explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
 
 The script receives a figure as data. Only formulas, written by `arithmetic.javascript`, are code.
@@ -15,7 +15,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import escape as escaped
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, table
 from trace_tools.trace import arithmetic
@@ -25,33 +24,20 @@ from trace_tools.util import formats
 
 OWN = "custom"  # a row of a menu
 
-
-def as_html(it: Explore, number: int) -> Markup:
-    """Return the figure with the lecture's numbers; `number` is the number of its narration on the page."""
-    exploration = it.exploration
-    caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title))) if it.title else ""
-    row = Markup('<tr><th scope="row">{}</th><td class="right">{}</td></tr>')
-    group = Markup('<tbody class="{}"><tr><th scope="colgroup" colspan="2">{}</th></tr>{}</tbody>')
-    rows = [
-        group.format(name, title, Markup("").join(row.format(*cells) for cells in lines))
-        for name, title, lines in (
-            ("given", "Given", _given(exploration)),
-            ("found", "Results", _results(exploration)),
-        )
-    ]
-    parts = Markup('<figure class="explore" id="said-{}">{}<p class="answer">{}</p>{}</figure>\n')
-    box = Markup('<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{}</table></div>')
-    answer = Markup(sentence(exploration, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
-    return parts.format(number, caption, answer, box.format(Markup("").join(rows)))
+Tables = list[tuple[str, str, list[tuple[str, str]]]]
 
 
 def as_markdown(it: Explore) -> str:
-    """Return its sentence, and its table folded."""
-    exploration = it.exploration
-    rows = [[escaped(label), escaped(value)] for label, value in (*_given(exploration), *_results(exploration))]
+    """Return its sentence, and its tables folded."""
+    rows = [[escaped(label), escaped(value)] for _, _, lines in tables(it.exploration) for label, value in lines]
     title = f"**{inline_markdown(it.title)}**" if it.title else ""
     numbers = joined(folded("Given and results", [table(["", ""], rows)]))
-    return joined([title, sentence(exploration, it.text, escaped, "**{}**"), numbers])
+    return joined([title, sentence(it.exploration, it.text, escaped, "**{}**"), numbers])
+
+
+def sentence_html(it: Explore) -> Markup:
+    """Return its sentence with the lecture's numbers as HTML."""
+    return Markup(sentence(it.exploration, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
 
 
 def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = str, form: str = "{}") -> str:
@@ -102,18 +88,19 @@ def _is_decimal(exploration: Exploration) -> bool:
     return formats.is_decimal(byte_counts)
 
 
-def _given(exploration: Exploration) -> list[tuple[str, str]]:
+def tables(exploration: Exploration) -> Tables:
+    """Return the figure's two tables: name, title, and rows of a label and a text."""
     decimal = _is_decimal(exploration)
-    rows = [(menu.label, menu.rows[0][0]) for menu in exploration.menus]
-    rows += [(one.label, shown(one, decimal)) for one in exploration.inputs]
-    rows += [(one.label, shown(one, decimal)) for menu in exploration.menus if menu.own for one in menu.columns]
-    return [(formats.one_line(label, 200), formats.one_line(value, 200)) for label, value in rows]
-
-
-def _results(exploration: Exploration) -> list[tuple[str, str]]:
-    decimal = _is_decimal(exploration)
+    given = [(menu.label, menu.rows[0][0]) for menu in exploration.menus]
+    own = (one for menu in exploration.menus if menu.own for one in menu.columns)
+    given += [(one.label, shown(one, decimal)) for one in (*exploration.inputs, *own)]
     plain = [Result(one.name, one.label, one.value) if one.unit == one.label else one for one in exploration.results]
-    return [(formats.one_line(one.label, 200), formats.one_line(shown(one, decimal), 200)) for one in plain]
+    found = [(one.label, shown(one, decimal)) for one in plain]
+
+    def short(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(formats.one_line(label, 200), formats.one_line(text, 200)) for label, text in rows]
+
+    return [("given", "Given", short(given)), ("found", "Results", short(found))]
 
 
 def _data(exploration: Exploration, says: str) -> dict[str, Any]:

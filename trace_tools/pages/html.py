@@ -52,7 +52,6 @@ from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
-from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.highlight import highlighted
@@ -80,13 +79,10 @@ ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    def shown(text: str) -> Markup:
-        return Markup(prose.to_html(text))
-
     templates = templates_with_reports()
     templates.globals["overview"] = overview
-    templates.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
-    templates.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
+    templates.filters |= {"counted_once": counted_once, "stretches": stretches}
+    templates.filters |= {"divided": exercises.divided, "asked": exercises.asked}
     templates.filters |= {"drawing": Markup}
     templates.tests |= {
         "tall": is_tall,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis import summaries
-from trace_tools.pages import exercises, overview
+from trace_tools.pages import overview
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -28,6 +28,7 @@ from trace_tools.pages.document import (
     Section,
     shared_storages,
 )
+from trace_tools.pages.exercises import Exercise
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_markdown
@@ -73,7 +74,7 @@ class MarkdownWriter:
         self._site = site
         self._page = "index"
         self._shared: Sequence[str] = ()  # storages of the page shared by several expressions
-        self._asked: list[Ask] = []  # questions of the page whose answers are not yet written
+        self._asked: list[Exercise] = []  # questions of the page whose answers are not yet written
         self.files: dict[str, bytes] = {}
 
     def section(self, section: Section) -> str:
@@ -170,15 +171,13 @@ class MarkdownWriter:
             elif isinstance(block, Call):
                 yield from self._call(block)
             else:
-                number = None
                 if isinstance(block.narrative, Ask):
-                    self._asked.append(block.narrative)
-                    number = len(self._asked)
-                yield as_markdown(block, self._image, self._drawing, number)
+                    self._asked.append(Exercise(block.narrative))
+                yield as_markdown(block, self._image, self._drawing, len(self._asked))
 
     def _answers(self) -> Iterator[str]:
         """Write the answers to the questions so far, folded, so that readers do not see them by accident."""
-        answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
+        answers = [exercise.answer_markdown(number) for number, exercise in enumerate(self._asked, 1)]
         yield from ["## " + "Answers", *folded("Show the answers", answers)] if answers else []
         self._asked = []
 

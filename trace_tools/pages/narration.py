@@ -1,4 +1,5 @@
-"""Write each kind of narrative in both page formats, and as text for the search: one row of `FORMATS` for each kind.
+"""Write each kind of narrative in both page formats, and as text for the search: a row of `FORMATS` for each kind, and
+its macro in `narratives.html.j2`.
 
     as_html(narration, image)                  Markup('<div class="prose" id="said-3">…</div>')
     as_markdown(narration, image, drawing)     "A product of $(B, D)$ and …"
@@ -14,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import unescape
 from itertools import chain, islice
 from typing import Any, Generic, Literal, TypeVar
@@ -34,6 +36,7 @@ from trace_tools.presentation.markdown_text import (
     to_markdown,
     with_range,
 )
+from trace_tools.presentation.page_shell import HERE, environment
 from trace_tools.presentation.varied import in_words
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
@@ -52,28 +55,121 @@ K = TypeVar("K", bound=NarrativeKind)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A narration on a page, and the page's addresses of images and drawings."""
+    """A narration on a page, and the page's addresses of images and drawings; also the parts of its kind that need more
+    than the template's filters.
+    """
 
     narration: Narration
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
-    number: int | None = None  # number of a question whose answer is at the end of the page
+    number: int = 1  # number of a question, whose answer is at the end of a Markdown page
 
     @property
     def identity(self) -> str:
         return f"said-{self.narration.number}"
 
+    @property
+    def others(self) -> list[tuple[str, int]]:
+        """The texts of other runs that are shown, each with the number of these runs."""
+        return (self.narration.narrative.others or [])[:OTHERS]
+
+    @property
+    def left_out(self) -> str:
+        """How much of the narrative is not in the trace, or ""."""
+        it = self.narration.narrative
+        return f"… {it.left_out:,} more {FORMATS[type(it)].left_out} are not in the trace" if it.left_out else ""
+
+    @property
+    def prose(self) -> Markup:
+        """The text, with anchors of its headings and the ranges of its numbers."""
+        it = self.narration.narrative
+        assert isinstance(it, Text | Note | Ask)
+        anchors = [heading.anchor for heading in self.narration.headings]
+        return Markup(prose.to_html(it.text, anchors, self.image, it.varied or (), f"range-{self.narration.number}"))
+
+    @property
+    def file(self) -> tuple[str | None, bool, str]:
+        """The page's address of an image or video, whether it is on the web, and its address there in short."""
+        it: Any = self.narration.narrative
+        return self.image(it.url), on_the_web(it.url), formats.short_address(it.url)
+
+    @property
+    def table(self) -> TableCells:
+        """A table's cells; one that varied shows its range on hover and focus."""
+        it: Any = self.narration.narrative
+        fitting, left_out = _fitting(it, ROWS_HTML)
+        right = {column for column in range(len(fitting.columns)) if _is_numeric(fitting, column)}
+        texts = _cells(fitting)
+        for column in right:
+            having = [row for row in texts if column < len(row)]
+            for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
+                row[column] = text
+        varied = {(one.row, one.column): (which, one) for which, one in enumerate(fitting.varied or ())}
+        rows: list[list[Markup]] = []
+        for index, cells in enumerate(fitting.rows):
+            written: list[Markup] = []
+            for column, cell in enumerate(cells):
+                padded = texts[index][column]
+                text = padded.rstrip(formats.FIGURE + formats.POINT)
+                shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
+                if (index, column) in varied:
+                    which, one = varied[index, column]
+                    shown = prose.with_range(shown, in_words(one), f"range-{self.narration.number}-{which}")
+                written.append(Markup(shown + padded[len(text) :]))
+            rows.append(written)
+        return TableCells(fitting.columns, right, rows, left_out)
+
+    @property
+    def drawings(self) -> tuple[Markup, Markup | None]:
+        """A plot, and the same for a phone; None if its width can't be changed."""
+        it: Any = self.narration.narrative
+        name = f"fig{self.narration.number}"
+        wide = Markup(plot.figure(it, name) or "")
+        return wide, None if it.svg and not it.narrow else Markup(plot.figure(it, f"{name}n", plot.NARROW) or "")
+
+    @property
+    def cited(self) -> tuple[str, str | None, str]:
+        """The title of a reference, its address if it is safe, its authors and date."""
+        it: Any = self.narration.narrative
+        title, url = formats.one_line(it.title or it.url or "a reference", 300), prose.safe_url(it.url or "")
+        return title, url, formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
+
+    @property
+    def exercise(self) -> exercises.Exercise:
+        it: Any = self.narration.narrative
+        return exercises.Exercise(it)
+
+    @property
+    def explored(self) -> tuple[Markup, explorations.Tables]:
+        """The sentence of a figure with inputs, and its tables."""
+        it: Any = self.narration.narrative
+        return explorations.sentence_html(it), explorations.tables(it.exploration)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCells:
+    """A table for a page."""
+
+    columns: list[str]
+    right: set[int]  # columns of numbers
+    rows: list[list[Markup]]
+    left_out: str
+
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[K]):
-    """How pages show one kind of narrative."""
+    """How pages show one kind of narrative; its HTML is the macro of its name in `narratives.html.j2`."""
 
-    html: Callable[[K, Position], Markup]
     markdown: Callable[[K, Position], str]
     search: Callable[[K], str]
     entry: Literal["text", "table", "figure", "link", "note", "exercise"] = "text"  # kind of its entries in the search
     left_out: str = "characters"  # what the trace leaves out of a long one
+
+
+@lru_cache(maxsize=1)
+def _macros() -> Any:
+    return environment(HERE / "templates").get_template("narratives.html.j2").module
 
 
 def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
@@ -81,60 +177,28 @@ def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
 
     A page that loads nothing (not `web`) shows names and addresses of images and videos on the web.
     """
-    return FORMATS[type(narration.narrative)].html(narration.narrative, Position(narration, image, web=web))
+    macro = getattr(_macros(), narration.narrative.kind)
+    return Markup(macro(narration.narrative, Position(narration, image, web=web)))
 
 
-def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
+def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: int = 1) -> str:
     """Return the same as Markdown; a short line mentions other runs that differ.
 
-    `number` is the number of a question whose answer is at the end of the page; without it, the answer is below the
-    question, folded.
+    `number` is the number of a question, whose answer is at the end of the page.
     """
-    text = FORMATS[type(narration.narrative)].markdown(
-        narration.narrative, Position(narration, image, drawing, number=number)
-    )
+    at = Position(narration, image, drawing, number=number)
+    text = FORMATS[type(narration.narrative)].markdown(narration.narrative, at)
     sometimes = ""
     if narration.sometimes:
         variants = "; ".join(
-            f"in {runs}: “{escaped(formats.one_line(prose.passages(variant), 300))}”"
-            for variant, runs in (narration.narrative.others or ())[:OTHERS]
+            f"in {runs}: “{escaped(formats.one_line(prose.passages(variant), 300))}”" for variant, runs in at.others
         )
         counted = narration.sometimes.capitalize()
         sometimes = f"*{counted}; {variants}*" if variants else f"*{counted}.*"
-    return joined([text, sometimes, f"*{_left_out(narration)}*" if narration.narrative.left_out else ""])
+    return joined([text, sometimes, f"*{at.left_out}*" if at.left_out else ""])
 
 
-def _left_out(narration: Narration) -> str:
-    """Return how much of the narrative is not in the trace."""
-    unit = FORMATS[type(narration.narrative)].left_out
-    return "… {n} more {what} are not in the trace".format(n=f"{narration.narrative.left_out or 0:,}", what=unit)
-
-
-# --- prose ----------------------------------------------------------------------------------------
-
-
-def _text_html(it: Text, at: Position) -> Markup:
-    html = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
-    return html.format(
-        " takeaway" if at.narration.takeaway else "", at.identity, _prose(it, at), _variants_html(at.narration)
-    )
-
-
-def _note_html(it: Note, at: Position) -> Markup:
-    html = '<details class="note" id="{}"><summary>{}</summary><div class="prose">{}</div>{}'
-    return Markup(f"{html}</details>\n").format(
-        at.identity, "Note for the presenter", _prose(it, at), _variants_html(at.narration)
-    )
-
-
-def _ask_html(it: Ask, at: Position) -> Markup:
-    question = Markup('<div class="prose">{}{}</div>').format(_prose(it, at), _variants_html(at.narration))
-    return exercises.as_html(it, at.narration.number, question)
-
-
-def _prose(it: Text | Note | Ask, at: Position) -> Markup:
-    anchors = [heading.anchor for heading in at.narration.headings]
-    return Markup(prose.to_html(it.text, anchors, at.image, it.varied or (), f"range-{at.narration.number}"))
+# --- as Markdown ----------------------------------------------------------------------------------
 
 
 def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
@@ -142,72 +206,18 @@ def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
 
 
 def _ask_markdown(it: Ask, at: Position) -> str:
-    question = _text_markdown(it, at)
-    if at.number is None:
-        return exercises.as_markdown(it, question)
-    return exercises.question_markdown(it, question, f"Question {at.number}.")
+    return at.exercise.question_markdown(_text_markdown(it, at), at.number)
 
 
 def _note_markdown(it: Note, at: Position) -> str:
     return joined(folded("Note for the presenter", [_text_markdown(it, at)]))
 
 
-# --- references -----------------------------------------------------------------------------------
-
-
-def _link_html(it: Link, at: Position) -> Markup:
-    shown = _cited_html(it, 200)
-    shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
-    return Markup('<p class="reference" id="{}">{}</p>{}\n').format(at.identity, shown, _variants_html(at.narration))
-
-
 def _link_markdown(it: Link, at: Position) -> str:
-    return f"- {_cited_markdown(it, 200)}" + (f"  \n  {inline_markdown(it.text)}" if it.text else "")
-
-
-def _cited_html(it: Link, most: int) -> Markup:
-    """Return a reference's title as a link, with its authors and date in at most so many characters."""
-    title, url = formats.one_line(it.title or it.url or "a reference", 300), prose.safe_url(it.url or "")
-    shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, title) if url else escape(title)
-    by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), most)
-    return shown + Markup(' <span class="by">{}</span>').format(by) if by else shown
-
-
-def _cited_markdown(it: Link, most: int) -> str:
-    by = ", ".join(formats.one_line(part, most) for part in (it.authors, it.date) if part)
-    title = link_markdown(formats.one_line(it.title or it.url or "a reference", 300), it.url)
-    return title + (f" ({escaped(by)})" if by else "")
-
-
-# --- images, videos, drawings ---------------------------------------------------------------------
-
-
-def _image_html(it: Image, at: Position) -> Markup:
-    alt, kept, remote = formats.one_line(it.title or "", 500), at.image(it.url), on_the_web(it.url)
-    caption = _caption(it.title)
-    if remote:  # if it cannot be loaded, its name and address are shown
-        link = '<figcaption class="address"><a href="{}" rel="noreferrer">{}</a></figcaption>'
-        caption = Markup(link).format(it.url, formats.short_address(it.url))
-        if kept is None and not at.web:
-            shown = Markup('<p class="label">{} on the web{}</p>').format(
-                it.kind.title(), f": {alt}" if it.title else ""
-            )
-            return _figure(it, at, shown, caption)
-    source = kept or (it.url if remote else None)
-    width = Markup(' width="{}"').format(it.width) if it.width else Markup("")
-    if isinstance(it, Video):
-        caption = caption if remote else Markup("")
-        missing = Markup('<p class="label">Video not shown: {} is not a video next to the lecture.</p>')
-        shown = Markup('<video src="{}"{} aria-label="{}" controls preload="metadata"></video>').format(
-            source, width, alt or "Video"
-        )
-    else:
-        missing = Markup('<p class="label">Image not shown: {} is not an image next to the lecture.</p>')
-        lazy = Markup(' loading="lazy"') if kept is None else ""
-        shown = Markup('<img src="{}" alt="{}"{}{}>').format(source, alt, width, lazy)
-    if source is None:
-        shown = missing.format(formats.one_line(it.url or "no path", 120))
-    return _figure(it, at, shown, caption)
+    title, _, _ = at.cited
+    by = ", ".join(formats.one_line(part, 200) for part in (it.authors, it.date) if part)
+    shown = link_markdown(title, it.url) + (f" ({escaped(by)})" if by else "")
+    return f"- {shown}" + (f"  \n  {inline_markdown(it.text)}" if it.text else "")
 
 
 def _image_markdown(it: Image, at: Position) -> str:
@@ -229,17 +239,6 @@ def on_the_web(url: str) -> bool:
     return prose.safe_url(url) is not None and _HOST.match(url) is not None
 
 
-def _plot_html(it: Plot, at: Position) -> Markup:
-    drawn = plot.figure(it, f"fig{at.narration.number}")
-    if drawn is None:
-        return _figure(it, at, Markup('<p class="label">A plot without numbers to draw.</p>'), _caption(it.title))
-    if it.svg and not it.narrow:  # of a width that can't be changed
-        return _figure(it, at, _scrolled("Figure", Markup(drawn)), _caption(it.title))
-    narrow = plot.figure(it, f"fig{at.narration.number}n", plot.NARROW) or ""
-    both = Markup('<div class="wide">{}</div><div class="narrow">{}</div>')
-    return _figure(it, at, both.format(_scrolled("Figure", Markup(drawn)), Markup(narrow)), _caption(it.title))
-
-
 def _plot_markdown(it: Plot, at: Position) -> str:
     name = f"fig{at.narration.number}"
     drawn = plot.figure(it, name)
@@ -247,54 +246,6 @@ def _plot_markdown(it: Plot, at: Position) -> str:
         return "*A plot without numbers to draw.*"
     title = escaped(formats.one_line(it.title or plot.describe(it), 200))
     return f"![{title}]({at.drawing(name, drawn)})" + (f"\n\n*{inline_markdown(it.title)}*" if it.title else "")
-
-
-def _figure(it: Image | Plot | Table, at: Position, shown: Markup, caption: Markup) -> Markup:
-    html = Markup('<figure id="{}">{}{}{}</figure>\n')
-    return html.format(at.identity, shown, caption, _variants_html(at.narration))
-
-
-def _caption(title: str | None) -> Markup:
-    return Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(title))) if title else Markup("")
-
-
-def _scrolled(label: str, shown: Markup) -> Markup:
-    return Markup('<div class="scroll" tabindex="0" role="group" aria-label="{}">{}</div>').format(label, shown)
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def _table_html(it: Table, at: Position) -> Markup:
-    """Return a table; a cell that varied shows its range on hover and focus."""
-    fitting, left_out = _fitting(it, ROWS_HTML)
-    right = [' class="right"' if _is_numeric(fitting, column) else "" for column in range(len(fitting.columns))]
-    head = Markup("").join(
-        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
-        for n, column in enumerate(fitting.columns)
-    )
-    varied = {(one.row, one.column): (which, one) for which, one in enumerate(fitting.varied or ())}
-    texts = _cells(fitting)
-    for column in (column for column, is_right in enumerate(right) if is_right):
-        having = [row for row in texts if column < len(row)]
-        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
-            row[column] = text
-    body = []  # joined at the end, because appending to a str copies it
-    for index, cells in enumerate(fitting.rows):
-        body.append("<tr>")
-        for column, cell in enumerate(cells):
-            padded = texts[index][column]
-            text = padded.rstrip(formats.FIGURE + formats.POINT)
-            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
-            if (index, column) in varied:
-                which, one = varied[index, column]
-                shown = prose.with_range(shown, in_words(one), f"range-{at.narration.number}-{which}")
-            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
-        body.append("</tr>\n")
-    rows = Markup("".join(body))
-    html = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
-    caption = _caption(it.title) + (Markup('<p class="label">{}</p>').format(left_out) if left_out else "")
-    return _figure(it, at, _scrolled("Table", html), caption)
 
 
 def _table_markdown(it: Table, at: Position) -> str:
@@ -307,6 +258,9 @@ def _table_markdown(it: Table, at: Position) -> str:
     caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
     more = f"\n\n*{left_out}*" if left_out else ""
     return table([inline_markdown(column) for column in fitting.columns], rows) + caption + more
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def _in_one_prefix(it: Table) -> Table:
@@ -376,25 +330,6 @@ def _is_numeric(it: Table, column: int) -> bool:
     return bool(present) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in present)
 
 
-# --- other runs ------------------------------------------------------------------------------------
-
-
-def _variants_html(narration: Narration) -> Markup:
-    """Return in how many runs this was emitted, the texts of the other runs, and how much the trace leaves out."""
-    counted = (narration.sometimes or "").capitalize()
-    label = Markup('<p class="label">{}</p>')
-    left_out = label.format(_left_out(narration)) if narration.narrative.left_out else Markup("")
-    if not narration.narrative.others:
-        return (Markup('<p class="label">{}.</p>').format(counted) if counted else Markup("")) + left_out
-    other = Markup('<div class="label">In {}:</div><div>{}</div>')
-    variants = Markup("").join(
-        other.format(formats.plural(runs, "run"), Markup(prose.to_html(text)))
-        for text, runs in narration.narrative.others[:OTHERS]
-    )
-    opened = Markup('<details class="note others"><summary>{}. Other runs:</summary>{}</details>')
-    return opened.format(counted, variants) + left_out
-
-
 # --- text for the search, and all kinds -----------------------------------------------------------
 
 
@@ -414,16 +349,15 @@ def _searched_plot(it: Plot) -> str:
 
 
 FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
-    Text: Format(_text_html, _text_markdown, lambda it: prose.passages(it.text)),
-    Note: Format(_note_html, _note_markdown, lambda it: prose.passages(it.text), "note"),
-    Link: Format(_link_html, _link_markdown, lambda it: _searched(it.title, it.text, it.authors, it.date), "link"),
-    Image: Format(_image_html, _image_markdown, lambda it: _searched(it.title), "figure"),
-    Video: Format(_image_html, _video_markdown, lambda it: _searched(it.title)),
-    Table: Format(_table_html, _table_markdown, _searched_table, "table", "rows"),
-    Plot: Format(_plot_html, _plot_markdown, _searched_plot, "figure", "points"),
-    Ask: Format(_ask_html, _ask_markdown, lambda it: prose.passages(it.text), "exercise"),
+    Text: Format(_text_markdown, lambda it: prose.passages(it.text)),
+    Note: Format(_note_markdown, lambda it: prose.passages(it.text), "note"),
+    Link: Format(_link_markdown, lambda it: _searched(it.title, it.text, it.authors, it.date), "link"),
+    Image: Format(_image_markdown, lambda it: _searched(it.title), "figure"),
+    Video: Format(_video_markdown, lambda it: _searched(it.title)),
+    Table: Format(_table_markdown, _searched_table, "table", "rows"),
+    Plot: Format(_plot_markdown, _searched_plot, "figure", "points"),
+    Ask: Format(_ask_markdown, lambda it: prose.passages(it.text), "exercise"),
     Explore: Format(
-        lambda it, at: explorations.as_html(it, at.narration.number),
         lambda it, at: explorations.as_markdown(it),
         lambda it: _searched(it.title, explorations.sentence(it.exploration, it.text)),
         "figure",

@@ -85,6 +85,7 @@ def environment(*folders: Path) -> Environment:
         "plain": prose.readable_text,
         "titled": lambda text, limit=200: Markup(prose.title_html(text, limit)),
         "inline": lambda text: Markup(prose.inline_html(text)),
+        "prose": lambda text: Markup(prose.to_html(text)),
         "plural": formats.plural,
     }
     templates.globals["favicon"] = FAVICON
