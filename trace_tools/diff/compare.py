@@ -65,7 +65,6 @@ MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tens
 OF_STEPS = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
 # The units of these are those of their lines.
 PEAKS = Quantity("peak", "Peaks", None, "higher", "Peak of each dtype, and of memory.")
-REACHED = Quantity("highest_mfu", "Highest MFU", None, None, "Highest MFU of an annotated step, by dtype.")
 VALUES = Quantity("value", "Measured by the lecture", None, None, "Numbers that the lecture measured and inspected.")
 
 
@@ -123,7 +122,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _Execution:
     """One execution on each machine, before it becomes a line of the tables."""
 
     steps: Sequence[Step | None]
@@ -147,20 +146,22 @@ def compare(sides: Sequence[Side], choices: Choices = DEFAULT) -> Comparison:
     ]
     sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
     differences = [difference_between(sides[0], side, choices) for side in sides[1:]]
-    rows = list(_rows(sides, differences))
-    of_steps = [_table(quantity, rows) for quantity in OF_STEPS]
-    others = [
-        Table(PEAKS, tuple(_peaks(sides))),
-        Table(REACHED, tuple(_reached(of_steps[OF_STEPS.index(MFU)]))),
-        Table(VALUES, tuple(_values(rows, differences))),
+    executions = list(_listed(sides, differences))
+    lines_of: dict[Quantity, Iterator[Line]] = {
+        PEAKS: _peaks(sides),
+        **{quantity: _lines(quantity, executions) for quantity in OF_STEPS},
+        VALUES: _values(executions, differences),
+    }
+    annotated = [
+        {n for n, execution in enumerate(executions) if _is_annotated(execution.steps[index])}
+        for index in range(len(sides))
     ]
-    annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
     return Comparison(
         title=sides[0].trace.title,
         sides=tuple(sides),
         differences=tuple(differences),
-        tables=(*others[:2], *of_steps, others[2]),
+        tables=tuple(Table(quantity, tuple(lines)) for quantity, lines in lines_of.items()),
         matched=len(everywhere),
         unmatched=tuple(len(steps - everywhere) for steps in annotated),
         notes=tuple(_notes(sides)),
@@ -193,7 +194,7 @@ def _executions(base: Side, differences: Sequence[Difference]) -> list[list[Step
     return [line for _, line in sorted(ordered, key=lambda item: item[0])]
 
 
-def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[_Row]:
+def _listed(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[_Execution]:
     """Yield executions that called a section, are annotated, or measured something.
 
     A line has its position in the source of the first machine that has it.
@@ -235,22 +236,24 @@ def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[
         code = codes[index][frame.source].get(step.statement, "")
         where: Literal["section", "step"] = "section" if step.id in callers[index] else "step"
         cells = [
-            None if step is None else measured(step, side.trace.machine, section=step.id in of)
+            None if step is None else cells_of(step, side.trace.machine, section=step.id in of)
             for step, side, of in zip(steps, sides, callers, strict=True)
         ]
-        yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells)
+        yield _Execution(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells)
 
 
-def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
-    """Return one quantity's lines; for sections, only time and memory."""
-    lines = []
-    for row in rows:
-        section = row.line.where == "section" and quantity in (TIME, MEMORY)
-        cells = [by_key[quantity.key] if by_key is not None else Cell(None, why="did not run") for by_key in row.cells]
-        if any(cell.value is not None for cell in cells) and (section or any(map(_is_annotated, row.steps))):
-            where: Literal["section", "step"] = "section" if section else "step"
-            lines.append(replace(row.line, where=where, cells=with_ratios(cells, quantity.better)))
-    return Table(quantity, tuple(lines))
+def _lines(quantity: Quantity, executions: Sequence[_Execution]) -> Iterator[Line]:
+    """Yield one quantity's lines; for sections, only time and memory."""
+    for execution in executions:
+        is_section = execution.line.where == "section" and quantity in (TIME, MEMORY)
+        cells = [
+            of_step[quantity.key] if of_step is not None else Cell(None, why="did not run")
+            for of_step in execution.cells
+        ]
+        is_listed = is_section or any(map(_is_annotated, execution.steps))
+        if is_listed and any(cell.value is not None for cell in cells):
+            where: Literal["section", "step"] = "section" if is_section else "step"
+            yield replace(execution.line, where=where, cells=with_ratios(cells, quantity.better))
 
 
 def with_ratios(cells: Sequence[Cell], better: str | None) -> tuple[Cell, ...]:
@@ -284,32 +287,29 @@ def best_of(cells: Sequence[Cell], better: str | None) -> int | None:
     return first[2] if first[1] < second[0] else None
 
 
-def _values(rows: Sequence[_Row], differences: Sequence[Difference]) -> Iterator[Line]:
+def _values(executions: Sequence[_Execution], differences: Sequence[Difference]) -> Iterator[Line]:
     """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
 
     A variable with another name on another machine is matched.
     """
-    for row in rows:
-        of_base = row.steps[0]
+    for execution in executions:
+        of_base = execution.steps[0]
         frame = differences[0].a.tree.frames[of_base.frame] if of_base is not None else None
-        values_by_name: dict[str, list[Value | None]] = {}
-        for index, step in enumerate(row.steps):
-            own_values = {
-                name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
-            }
+        by_name: dict[str, list[Value | None]] = {}  # by the name on the first machine that has it
+        for index, step in enumerate(execution.steps):
             matching = differences[index - 1].matching if index else None
             renamed = matching.renamed(frame.source, frame.function) if matching is not None and frame else {}
-            for name_in_base, values in values_by_name.items():
-                values[index] = own_values.pop(translated(name_in_base, renamed), None)
-            for name, value in own_values.items():
-                values_by_name[name] = [value if other == index else None for other in range(len(row.steps))]
-        for name, values in values_by_name.items():
+            names_in_base = {new: old for old, new in renamed.items()}
+            for name, value in step.values or () if step is not None else ():
+                if _is_measured(value):
+                    values = by_name.setdefault(translated(name, names_in_base), [None] * len(execution.steps))
+                    values[index] = value
+        for name, values in by_name.items():
             value = next(value for value in values if value is not None)
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
-            better = MEASURED_UNITS.get(value.unit or "")
-            cells = with_ratios([*map(_value_cell, values)], better)
-            yield replace(row.line, where="value", code=name, cells=cells, unit=value.unit)
+            cells = with_ratios([*map(_value_cell, values)], MEASURED_UNITS.get(value.unit or ""))
+            yield replace(execution.line, where="value", code=name, cells=cells, unit=value.unit)
 
 
 def _value_cell(value: Value | None) -> Cell:
@@ -344,18 +344,6 @@ def _peaks(sides: Sequence[Side]) -> Iterator[Line]:
         yield Line("peak", "", name, None, "", with_ratios(cells, None if is_measured else PEAKS.better), unit)
 
 
-def _reached(utilisation: Table) -> Iterator[Line]:
-    """Yield, for each dtype, the highest MFU that an annotated step of each machine reached."""
-    columns = list(zip(*(line.cells for line in utilisation.lines), strict=True))
-    for dtype in dict.fromkeys(cell.dtype for column in columns for cell in column if cell.dtype is not None):
-        none = Cell(None, why="no annotated step used it")
-        cells = [
-            max((cell for cell in column if cell.dtype == dtype), key=lambda cell: cell.value or 0.0, default=none)
-            for column in columns
-        ]
-        yield Line("peak", "", dtype, None, "", with_ratios(cells, None))
-
-
 def _notes(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
         run, peaks = side.trace.run, side.trace.machine.peaks
@@ -379,7 +367,7 @@ def _notes(sides: Sequence[Side]) -> Iterator[str]:
 # --- one step on one machine ----------------------------------------------------------------------
 
 
-def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[str, Cell]:
+def cells_of(step: Step, machine: Machine, *, section: bool = False) -> Mapping[str, Cell]:
     """Return the measurements of one step by quantity; of a step that called `measure`, for one call of its function.
 
     A section's time is its total, including all its measurements.
@@ -387,18 +375,18 @@ def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[
     timing = timing_of(step, machine)
     several = len(step.measured or ()) > 1
     rates = {} if several else {rate.name: rate for rate in rates_of(step, timing, machine)}
-    counted = step.measured[0] if step.measured and not several else step.meters
+    counts = step.measured[0] if step.measured and not several else step.meters
     if several:
         why = SEVERAL
-    elif counted is None:
+    elif counts is None:
         why = "nothing was counted"
-    elif counted.flops and not computed_flops(counted):
+    elif counts.flops and not computed_flops(counts):
         why = NOWHERE
     else:
         why = (
-            not_counted(counted)
+            not_counted(counts)
             or (None if step.measured else why_no_rate(step, timing))
-            or counted.why
+            or counts.why
             or "no such work was counted in the step"
         )
     if several:
@@ -411,18 +399,17 @@ def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[
         time = Cell(None, why="only its launch was timed; annotate the statement to time it")
     else:
         time = _cell([ns / 1e9 for ns in timing.samples_ns])
-    flops = rates.get("FLOP/s") if counted is not None and moved_bytes(counted) else None
+    flops = rates.get("FLOP/s") if counts is not None and moved_bytes(counts) else None
     bandwidth = rates.get("B/s")
     peak = step.meters.peak_bytes if step.meters is not None else None
+    why_no_peak = (step.meters.why if step.meters is not None else None) or "nothing was counted"
     return {
         TIME.key: time,
         RATE.key: _rate(flops, timing, why),
         MFU.key: _rate(flops, timing, why, share=True),
         BANDWIDTH.key: _rate(bandwidth, timing, why),
         SHARE.key: _rate(bandwidth, timing, why, share=True),
-        MEMORY.key: Cell(None, why=(step.meters.why if step.meters else None) or "nothing was counted")
-        if peak is None
-        else _cell([float(peak)]),
+        MEMORY.key: Cell(None, why=why_no_peak) if peak is None else _cell([float(peak)]),
     }
 
 

@@ -20,7 +20,7 @@ SIDE = 80  # most characters of a side
 MOST_DIGITS = 17  # enough to distinguish any two floats
 KEPT = 14  # characters before the first difference
 
-COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
+COUNTS: dict[str, tuple[str, str]] = {  # field → (name, unit)
     "flops": ("FLOPs", "FLOP"),
     "bytes_read": ("bytes read", "B"),
     "bytes_written": ("bytes written", "B"),
@@ -33,7 +33,7 @@ COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
 def subject_text(subject: Subject, limit: int = NAME) -> str:
     """Name the subject of a finding; a shortened name gets its index, to distinguish it from similar ones."""
     if subject.kind in ("counter", "measured"):
-        name = COUNTED.get(subject.expression, (subject.expression or "time",))[0]
+        name = COUNTS.get(subject.expression, (subject.expression or "time",))[0]
         one_call = f"{name} of one call, measurement {subject.index + 1}"
         return one_call if subject.kind == "measured" else name
     if subject.kind == "step":
@@ -64,7 +64,7 @@ def sides_text(finding: Finding, limit: int = SIDE) -> tuple[str | None, str | N
     a, b, subject = finding.a, finding.b, finding.subject
     if isinstance(a, Value) and isinstance(b, Value):
         return values_apart(a, b, limit)
-    unit = COUNTED[subject.expression][1] if subject.expression in COUNTED else None
+    unit = COUNTS[subject.expression][1] if subject.expression in COUNTS else None
     if subject.kind in ("counter", "measured") and isinstance(a, int) and isinstance(b, int):
         return numbers_apart(a, b, unit)
 
@@ -101,9 +101,8 @@ def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
         written = (formats.quantity(n, unit) if unit and _is_number(n) else n for n in (a, b))
         text_a, text_b = (None if side is None else formats.one_line(str(side), 120) for side in written)
         texts = text_a, text_b
-    measured = "{figure}, measured"
     text_a, text_b = (
-        text and measured.format(figure=text) if is_measured else text
+        f"{text}, measured" if text and is_measured else text
         for text, is_measured in zip(texts, setting.measured, strict=True)
     )
     return text_a, text_b

@@ -315,18 +315,18 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
         function = (frame.source, frame.function) if frame is not None else None
         return pair.section, function, row.b is None, row.step.statement
 
-    counted = {
+    uneven = {
         (row.frame, row.step.statement): row
         for row in rows
         for f in row.findings
         if f.subject.kind == "executions" and f.verdict == "changed" and f.cause is None
     }
-    representatives = {key(row): row.number for row in counted.values()}
+    representatives = {key(row): row.number for row in uneven.values()}
     leads: dict[int, int] = {}
     for row in rows:
         of_step = [f for f in row.findings if f.subject.kind == "step"]
         alone = any(f.matters and f.cause is None for f in of_step)
-        loop = (row.frame, row.step.statement) in counted and row.a is not None and row.b is not None
+        loop = (row.frame, row.step.statement) in uneven and row.a is not None and row.b is not None
         if (alone or loop or (row.edited and not of_step)) and not row.prose:
             leads[row.number] = representatives.setdefault(key(row), row.number)
     return leads

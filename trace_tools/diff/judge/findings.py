@@ -245,7 +245,7 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
     """Yield the findings on the counters of two matched steps, including "same"; `exact`: all counts must agree."""
     if a.meters is not None and b.meters is not None:
         operators = _differing_operators(a.meters, b.meters)
-        yield from _counted(a.meters, b.meters, Subject("counter"), operators, exact=exact)
+        yield from _count_findings(a.meters, b.meters, Subject("counter"), operators, exact=exact)
         if operators and a.meters.flops == b.meters.flops:
             of_operators = Subject("counter", expression="operators")
             yield Finding("flops", "changed", of_operators, detail=operators, matters=exact)
@@ -267,10 +267,10 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
             yield Finding("memory", "changed", subject, x, y, _by(x, y, "B") + same, True, float(abs(y - x)))
     if len(a.measured or ()) == len(b.measured or ()):  # counts of one call of each measured function
         for index, calls in enumerate(zip(a.measured or (), b.measured or (), strict=True)):
-            yield from _counted(*calls, Subject("measured", index), None, exact=exact)
+            yield from _count_findings(*calls, Subject("measured", index), None, exact=exact)
 
 
-def _counted(a: Counts, b: Counts, of: Subject, operators: str | None, *, exact: bool) -> Iterator[Finding]:
+def _count_findings(a: Counts, b: Counts, of: Subject, operators: str | None, *, exact: bool) -> Iterator[Finding]:
     """Compare counts field by field; the operators explain all of them and are named with the first."""
     unlike = set(a.uncounted or ()) ^ set(b.uncounted or ())
     for name, aspect in _ASPECTS.items():

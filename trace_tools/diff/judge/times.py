@@ -4,18 +4,10 @@
     judged.rows[7].times    # [Finding("time", "changed", OWN_TIME, 11.2e6, 13.5e6, …, durations=Durations("host", …))]
     judged.times            # TimeStatistics(judged=807, different=1, …)
 
-Judgement applies to statements of a function: per process, all matched executions of a statement together. A loop's
-body is then a single question instead of a question per iteration, and a slow moment during one execution has less
-weight. A step that called `measure` takes about as long whatever the function costs, so its measurements are compared:
-the n-th with the n-th, in seconds per call. For a step on a device, the device time and the host's launch time are
-compared separately. Between two machines, each execution has its own ratio and is not judged.
-
-The three stages are `durations_of`, which collects the times of both sides with the reason if they cannot be judged,
-`by_statement`, which groups executions, and a test that finds the statements that differ.
-
-A longer time on one side may be no difference. A matrix product on two threads takes 20 times as long if its second
-thread must be woken. On a busy machine that may happen in all warm runs of one trace and in no warm run of another. So
-the slower side is not called if its own first or unloaded runs were as fast as the other side: its code is not slower.
+All matched executions of a statement are judged together, per process, so a loop's body is a single question. Of a
+step that called `measure`, the n-th measurements are compared; on a device, its time and the launch time separately.
+Between two machines, each execution has its own ratio and interval. diff/README.md tells why a slower side is not
+called if its own first or unloaded runs were as fast.
 """
 
 from __future__ import annotations
@@ -95,14 +87,14 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
     timed = durations_of(difference, LOADED if difference.same_machine and load > HEAVY_LOAD else None)
     comparable = [(row, time) for row, time in timed if time.detail is None]
     reasons = Counter(time.detail for _, time in timed if time.detail is not None)
-    counted = TimeStatistics(
+    totals = TimeStatistics(
         not_judged=tuple(reasons.most_common()),
         a_processes=max((len(time.durations.a_samples_ns) for _, time in timed), default=0),
         b_processes=max((len(time.durations.b_samples_ns) for _, time in timed), default=0),
     )
     judged: list[RowTime] = []
     if comparable and difference.same_machine:
-        judged, counted = _on_one_machine(by_statement(comparable, difference.frames), counted, difference)
+        judged, totals = _on_one_machine(by_statement(comparable, difference.frames), totals, difference)
     elif comparable:
         logs = [_logs_of(time) for _, time in comparable]
         several = [n for n, sides in enumerate(logs) if min(map(len, sides)) > 1]
@@ -115,10 +107,10 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
             interval = (ratio / float(factors[n]), ratio * float(factors[n])) if n in factors else None
             judged.append((row, replace(time, durations=replace(time.durations, overall=ratio, interval=interval))))
     not_judged = None
-    if not counted.judged and not difference.same_machine:
+    if not totals.judged and not difference.same_machine:
         not_judged = "two machines: times are shown as ratios" if asked else None
-    elif not counted.judged and not (a is b or a == b):  # the same recording has equal times
-        whys = [why for why, _ in counted.not_judged]
+    elif not totals.judged and not (a is b or a == b):  # the same recording has equal times
+        whys = [why for why, _ in totals.not_judged]
         if not whys:
             not_judged = "no statement was timed on both sides"
         elif not NO_QUESTION.issuperset(whys):
@@ -131,7 +123,7 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
         replace(row, findings=(*row.findings, *of_rows[row.number])) if row.number in of_rows else row
         for row in difference.rows
     )
-    return replace(difference, rows=rows, times=counted, time_not_judged=not_judged)
+    return replace(difference, rows=rows, times=totals, time_not_judged=not_judged)
 
 
 # --- times of both sides --------------------------------------------------------------------------
@@ -263,7 +255,7 @@ def _logs_of(time: Finding) -> statistics.Samples:
 
 
 def _on_one_machine(
-    statements: Sequence[StatementTimes], counted: TimeStatistics, difference: Difference
+    statements: Sequence[StatementTimes], totals: TimeStatistics, difference: Difference
 ) -> tuple[list[RowTime], TimeStatistics]:
     """Test which statements differ, and give each execution its statement's verdict and its own durations."""
     # A change common to most statements, up to `most_drift`, is attributed to the machine. Not if the runs were set up
@@ -292,7 +284,7 @@ def _on_one_machine(
             time = replace(time, verdict="changed" if called else "noise", matters=called, durations=durations)
             judged.append((row, time if called else replace(time, detail=UNDETECTED)))
     return judged, replace(
-        counted,
+        totals,
         judged=len(judged),
         different=sum(time.matters for _, time in judged),
         statements=len(statements),

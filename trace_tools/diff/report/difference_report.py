@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.diff.compare import RATE, Cell, measured
+from trace_tools.diff.compare import RATE, Cell, cells_of
 from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries
 from trace_tools.diff.report.sources import shown_line
@@ -145,21 +145,18 @@ def headline(difference: Difference) -> str:
     counted = [e for e in leading if e.finding.subject.kind != "code"]
     ran = sum(e.finding.subject.kind == "executions" for e in counted)
     parts = [formats.plural(edited, "edited statement")] if edited else []
-    parts += ["{ran} that ran more or less often".format(ran=formats.plural(ran, "statement"))] if ran else []
+    parts += [f"{formats.plural(ran, 'statement')} that ran more or less often"] if ran else []
     for aspect in ORDER:
         n = sum(e.finding.aspect == aspect and e.finding.subject.kind != "executions" for e in counted)
         parts += [formats.plural(n, WORDS[aspect][1])] if n else []
     parts += independent
     unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
     if parts or following:
-        text = "Differences that matter: {names}".format(names=", ".join(parts or following))
-        text += " (which may cause: {names})".format(names=", ".join(following)) if parts and following else ""
-        return ". ".join(part for part in (text, unjudged) if part)
-    if any(map(_differs, difference.rows)):
-        none = "{why}. No other differences that matter" if unjudged else "No differences that matter"
-    else:
-        none = "{why}. No other differences" if unjudged else "No differences"
-    return none.format(why=unjudged)
+        text = f"Differences that matter: {', '.join(parts or following)}"
+        text += f" (which may cause: {', '.join(following)})" if parts and following else ""
+        return f"{text}. {unjudged}" if unjudged else text
+    none = "differences that matter" if any(map(_differs, difference.rows)) else "differences"
+    return f"{unjudged}. No other {none}" if unjudged else f"No {none}"
 
 
 def _differs(row: StepPair) -> bool:
@@ -256,18 +253,14 @@ def _how_judged(difference: Difference, *, html: bool) -> Iterator[str]:
     for why, count in difference.times.not_judged if html else ():
         yield _unjudged(why, count)
     if difference.tolerances:
-        differing = ", ".join(
-            f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances
-        )
-        yield f"numbers within these tolerances count as equal (at least those of torch.testing): {differing}"
+        used = ", ".join(f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances)
+        yield f"numbers within these tolerances count as equal (at least those of torch.testing): {used}"
     if difference.ignored:
-        yield "left out on request: {names}".format(
-            names=", ".join(formats.one_line(name, 60) for name in difference.ignored)
-        )
+        yield f"left out on request: {', '.join(formats.one_line(name, 60) for name in difference.ignored)}"
 
 
 def _unjudged(why: str, count: int) -> str:
-    return "{count} not judged: {why}".format(count=formats.plural(count, "timing"), why=formats.one_line(why, 160))
+    return f"{formats.plural(count, 'timing')} not judged: {formats.one_line(why, 160)}"
 
 
 def _time_sentence(difference: Difference) -> str:
@@ -279,17 +272,12 @@ def _time_sentence(difference: Difference) -> str:
         return f"times: {ratios:,} ratios between two machines, {unjudged:,} not comparable" if ratios else ""
     if not times.judged:
         return "; ".join(_unjudged(why, n) for why, n in times.not_judged[:3])
-    share = formats.percent(times.different / times.judged)
-    text = "times in {statements}: {n} of {all} differ ({share}), no difference detected in {rest}".format(
-        n=f"{times.different:,}",
-        all=f"{times.judged:,}",
-        share=share,
-        rest=f"{times.judged - times.different:,}",
-        statements=formats.plural(times.statements, "statement"),
-    )
+    text = f"times in {formats.plural(times.statements, 'statement')}: {times.different:,} of {times.judged:,} differ "
+    text += f"({formats.percent(times.different / times.judged)}), no difference detected in "
+    text += f"{times.judged - times.different:,}"
     if times.noise is not None and times.detectable is not None:
-        noise = "; noise {share} between processes; smallest change detectable in half of the statements: {ratio}×"
-        text += noise.format(share=formats.percent(times.noise), ratio=formats.ratio(times.detectable))
+        text += f"; noise {formats.percent(times.noise)} between processes; smallest change detectable in half of the "
+        text += f"statements: {formats.ratio(times.detectable)}×"
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
         text += f"; most took {formats.ratio(times.drift)}× as long, attributed to the machine"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
@@ -308,7 +296,7 @@ def charts_of(difference: Difference) -> list[Chart]:
     roofs = []
     for n, (letter, side) in enumerate((("A", difference.a), ("B", difference.b))):
         machine = side.trace.machine
-        rates = ((code, measured(steps[n], machine)[RATE.key]) for code, steps in matched)
+        rates = ((code, cells_of(steps[n], machine)[RATE.key]) for code, steps in matched)
         roofs.append(roof_of(f"{letter} {side.label}", machine, rates))
     drawn = roofline.roofline(roofs, "roofs", "Rooflines")
     return [Chart("roofs", "Both rooflines, and the annotated steps under them", drawn)] if drawn is not None else []
