@@ -137,7 +137,7 @@ CEILINGS = {
     "tracing": (5_550, 6_200),
     "pages": (5_150, 4_300),
     "diff": (4_620, 4_600),
-    "presentation": (2_330, 1_500),
+    "presentation": (2_250, 1_500),
     "machines": (1_400, 1_400),
     "metering": (1_600, 1_600),
     "trace": (1_880, 1_600),

@@ -9,7 +9,6 @@ from tests.cases_in_one import each
 from tests.pages.recording import Recording
 from tests.pages.test_html import Page, html, site_context
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.pages.overview import run_facts
 from trace_tools.presentation.markdown_text import to_markdown
@@ -131,14 +130,6 @@ def test_text_of_only_some_runs_is_labelled() -> None:
     both = one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
     assert "3 of 6 runs" in html(both)
     assert "runs say" not in html(one_step(Text(text="It is."))) + markdown(one_step(Text(text="It is.")))
-
-
-def test_edited_text_has_no_ranges() -> None:
-    code = 'text("It takes 9 ms.")'
-    trace = one_step(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
-    assert "tooltip" in html(trace).partition("<main")[2]
-    document = make_document(trace, trace.sources[0].text.replace("9 ms", "about 9 ms"))
-    assert "tooltip" not in HtmlWriter(document, site_context()).section(document.sections[0]).partition("<main")[2]
 
 
 def test_values_show_variation_and_first_runs() -> None:

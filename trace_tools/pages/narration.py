@@ -38,6 +38,7 @@ from trace_tools.presentation.markdown_text import (
 )
 from trace_tools.presentation.page_shell import HERE, environment
 from trace_tools.presentation.varied import in_words
+from trace_tools.presentation.varied import with_range as varied_html
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
 
@@ -115,7 +116,7 @@ class Position:
                 shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
                 if (index, column) in varied:
                     which, one = varied[index, column]
-                    shown = prose.with_range(shown, in_words(one), f"range-{self.narration.number}-{which}")
+                    shown = varied_html(shown, in_words(one), f"range-{self.narration.number}-{which}")
                 written.append(Markup(shown + padded[len(text) :]))
             rows.append(written)
         return TableCells(fitting.columns, right, rows, left_out)

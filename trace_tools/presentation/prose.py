@@ -1,7 +1,7 @@
 """Convert a lecture's Markdown to tokens, and tokens to safe HTML.
 
-The HTML is written from markdown-it's tokens: raw HTML is shown as text, links lead only to http, https, mailto or
-relative addresses, and math becomes MathML at build time.
+markdown-it's own renderer writes the HTML, with rules of ours: raw HTML is shown as text, links lead only to http,
+https, mailto or relative addresses, and math becomes MathML at build time.
 
     to_html("A *storage* of $n$ bytes.")        "<p>A <em>storage</em> of <math>…</math> bytes.</p>"
 """
@@ -13,14 +13,16 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from typing import Any
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools.presentation.formulas import mathml, readable
-from trace_tools.presentation.varied import in_words, marked, ranges_in_words
+from trace_tools.presentation.varied import with_ranges
 from trace_tools.trace.model import Varied
 from trace_tools.util import formats
 
@@ -56,18 +58,20 @@ def _parser(*, tables: bool = True) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
     parser.enable(["table", "strikethrough"] if tables else ["strikethrough"])
     parser.disable(["html_block", "html_inline"])
-    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, allow_labels=False, double_inline=True)
+    parser.renderer = _Renderer()
     return parser
 
 
-def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
-    """Return the tokens of a text, without its common indentation; numbers that varied are marked.
-
-    Exponents are written as on all pages, except in code.
-    """
-    tokens = marked(_parse, markdown, varied) if varied else _parse(markdown)
+def parse(markdown: str) -> list[Token]:
+    """Return the tokens of a text, without its common indentation; exponents as on all pages, except in code."""
+    text = dedented(markdown)
+    if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
+        note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
+        text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
+    tokens = _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
     for child in chain.from_iterable(token.children or () for token in tokens):
-        if child.type in ("text", "varied"):
+        if child.type == "text":
             child.content = formats.tidy_exponents(child.content)
     return tokens
 
@@ -78,14 +82,6 @@ def dedented(markdown: str) -> str:
     margin = min((len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()), default=0)
     text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
     return formats.visible(text.replace("\r\n", "\n"))
-
-
-def _parse(markdown: str) -> list[Token]:
-    text = dedented(markdown)
-    if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
-        note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
-        text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
-    return _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
 
 
 def _cells(text: str) -> int:
@@ -150,8 +146,7 @@ def readable_text(markdown: str) -> str:
 
 def inline_html(markdown: str) -> str:
     """Return one line of Markdown as HTML without a paragraph and without images."""
-    tokens = _parser().parseInline(formats.one_line(markdown, 2_000))
-    return "".join(_html(token, [], lambda path: None, "range") for token in tokens)
+    return str(_parser().renderInline(formats.one_line(markdown, 2_000)))
 
 
 def title_html(markdown: str, limit: int = 200) -> str:
@@ -179,14 +174,12 @@ def to_html(
     `anchors` are the ids of its headings; `image` maps a path to an address (None: refused). Numbers that varied show
     their range on hover and focus; the ids of these notes begin with `prefix`.
     """
-    remaining = list(anchors)
-    return "".join(_html(token, remaining, image, prefix) for token in parse(markdown, varied))
 
+    def render(text: str) -> str:
+        parser = _parser()
+        return str(parser.renderer.render(parse(text), parser.options, {"anchors": list(anchors), "image": image}))
 
-def with_range(shown: str, values: str, identity: str) -> str:
-    """Return HTML with a dotted underline; the note with its `values` appears on hover, focus and tap."""
-    tip = f'<span role="tooltip" id="{identity}">{html.escape(values)}</span>'
-    return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
+    return with_ranges(render, markdown, varied, prefix) if varied else render(markdown)
 
 
 def level(heading: Token) -> int:
@@ -194,51 +187,51 @@ def level(heading: Token) -> int:
     return min(6, max(2, int(heading.tag[1])))
 
 
-def _html(token: Token, anchors: list[str], image: Image, prefix: str) -> str:
-    """Write one token and the tokens inside it; `anchors` are the ids of the remaining headings."""
-    content = html.escape(token.content)
-    match token.type:
-        case "inline":
-            inside = "".join(_html(child, anchors, image, prefix) for child in token.children or [])
-            return BEFORE_PUNCTUATION.sub(r'<span class="unbroken">\g<0></span>', inside)
-        case "text":
-            return content
-        case "varied":
-            return with_range(content, in_words(token.meta["of"]), f"{prefix}-{token.meta['number']}")
-        case "ranges":
-            lead = "" if token.meta.get("alone") else " "
-            return f'{lead}<span class="ranges">{html.escape(ranges_in_words(token))}</span>'
-        case "code_inline":
-            return f"<code>{content}</code>"
-        case "fence" | "code_block":
-            return f'<pre tabindex="0"><code>{content}</code></pre>\n'
-        case "math_inline" | "math_inline_double":
-            return mathml(token.content, display=token.type.endswith("double"))
-        case "math_block" | "math_block_label":
-            formula = mathml(token.content, display=True)
-            return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
-        case "heading_open":
-            return f"<h{level(token)}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
-        case "heading_close":
-            link = '<a class="permalink" href="#{}" aria-label="Link to this heading">#</a>'
-            return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(token)}>\n"
-        case "softbreak" | "hardbreak" | "hr":
-            return {"softbreak": "\n", "hardbreak": "<br>\n", "hr": "<hr>\n"}[token.type]
-        case "link_open":
-            url = safe_url(str(token.attrs.get("href", "")))
-            title = html.escape(str(token.attrs.get("title", "")))
-            hover = f' title="{title}"' if title else ""
-            return f'<a href="{html.escape(url)}" rel="noreferrer"{hover}>' if url else "<a>"
-        case "image":
-            source, alt = image(str(token.attrs.get("src", ""))), html.escape(plain(token))
-            shown = f'<img src="{html.escape(source or "")}" alt="{alt}">'
-            return shown if source else f"<em>[{alt or 'image'}: not shown]</em>"
-    if token.hidden or not token.tag:
-        return content
-    if token.nesting < 0:
-        return f"</{token.tag}>" + ("\n" if token.block else "")
-    # a class, because inline styles are forbidden
-    align = re.search(r"text-align:(right|center)", str(token.attrs.get("style", "")))
-    start = token.attrs.get("start")
-    extra = f' class="{align[1]}"' if align else f' start="{int(start)}"' if start is not None else ""
-    return f"<{token.tag}{extra}>"
+class _Renderer(RendererHTML):
+    """markdown-it's HTML, with a method for each kind of token that pages write otherwise."""
+
+    def renderInline(self, tokens: Sequence[Token], options: Any, env: Any) -> str:
+        return BEFORE_PUNCTUATION.sub(
+            r'<span class="unbroken">\g<0></span>', super().renderInline(tokens, options, env)
+        )
+
+    @staticmethod
+    def renderAttrs(token: Token) -> str:
+        # the alignment of a cell is a class, because inline styles are forbidden
+        attributes = {"class" if name == "style" else name: str(value) for name, value in token.attrs.items()}
+        return "".join(f' {k}="{html.escape(v.removeprefix("text-align:"))}"' for k, v in attributes.items())
+
+    def fence(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        return f'<pre tabindex="0"><code>{html.escape(tokens[at].content)}</code></pre>\n'
+
+    def code_block(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        return self.fence(tokens, at, options, env)
+
+    def math_inline(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        return mathml(tokens[at].content)
+
+    def math_inline_double(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        return mathml(tokens[at].content, display=True)
+
+    def math_block(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        formula = mathml(tokens[at].content, display=True)
+        return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
+
+    def heading_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        anchors = env["anchors"]
+        return f"<h{level(tokens[at])}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
+
+    def heading_close(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        link = '<a class="permalink" href="#{}" aria-label="Link to this heading">#</a>'
+        anchors = env["anchors"]
+        return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(tokens[at])}>\n"
+
+    def link_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        url, title = safe_url(str(tokens[at].attrs["href"])), html.escape(str(tokens[at].attrs.get("title", "")))
+        hover = f' title="{title}"' if title else ""
+        return f'<a href="{html.escape(url)}" rel="noreferrer"{hover}>' if url else "<a>"
+
+    def image(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        source = env["image"](str(tokens[at].attrs["src"])) if "image" in env else None
+        alt = html.escape(plain(tokens[at]))
+        return f'<img src="{html.escape(source)}" alt="{alt}">' if source else f"<em>[{alt or 'image'}: not shown]</em>"

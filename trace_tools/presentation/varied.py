@@ -1,128 +1,61 @@
 """Mark the numbers of a text that differed between timed runs, and describe their range.
 
-    tokens = marked(parse, "Falls by **9.7**.", [Varied(["9.7", "3.5"], start=11, end=14)])
-    # … Token("varied", content="9.7", meta={"number": 0, "of": Varied(…)}) inside the emphasis
-    in_words(varied)      "3.5 … 9.7 in 2 warm runs"
+    with_ranges(to_html, "Falls by **9.7**.", [Varied(["9.7", "3.5"], start=11, end=14)], "range")
+    # <p>Falls by <strong><span class="varied" …>9.7<span role="tooltip" …>3.5 … 9.7 in 2 warm runs</span></span>…
 
-A number inside code, math or a link is not marked; a token "ranges" at the end of its paragraph describes it.
+A number inside code, math or a link is not marked; a line below the text describes it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-
-from markdown_it.token import Token
+from collections.abc import Callable, Sequence
+from html import escape
 
 from trace_tools.trace.model import Scalar, Varied
 from trace_tools.util import formats
 
-# Marks around the n-th number during parsing: letters to Markdown that no prose uses.
+# Marks around the n-th number: letters to Markdown that no prose uses.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
 MOST = 1_024  # most numbers in one text
-PARSED = 100_000  # characters parsed again to find which numbers can be marked
 _MARKS = re.compile("[\U000f0000-\U000ffffd]")
 _MARKED = re.compile("([\U000f0000-\U000f0fff])([^\U000f0000-\U000ffffd]*)\U000ffffd")
+_UNMARKABLE = re.compile(r"<(a|code|math)\b.*?</\1>|<[^>]*>", re.DOTALL)
 
-Parse = Callable[[str], list[Token]]
 
+def with_ranges(render: Callable[[str], str], markdown: str, varied: Sequence[Varied], prefix: str) -> str:
+    """Return the HTML of a text in which numbers show their range; `render` gives that of any Markdown.
 
-def marked(parse: Parse, markdown: str, varied: Sequence[Varied]) -> list[Token]:
-    """Return the tokens of a text with these numbers marked, or described at the end of the paragraph if they cannot
-    be.
-
-    A mark must not change how the text is parsed, as it would for "1." at the beginning of a line. If the marks
-    together change the tokens, each is tried alone, and those that change the tokens are dropped. If the rest together
-    still change the tokens, no number is marked.
+    Where marks would change how the text is read, as for the "1." of a list, the line below describes all numbers.
     """
-    plain = parse(markdown)
-    if not varied or _MARKS.search(markdown):
-        return plain
     numbers: list[Varied] = []  # in the text, in order, without overlaps
     for one in sorted(varied, key=lambda v: v.start or 0)[:MOST]:
         after = numbers[-1].end or 0 if numbers else 0
         if one.start is not None and one.end is not None and after <= one.start < one.end <= len(markdown):
             numbers.append(one)
-    shape, markable = _shape(plain), numbers
-    tokens = parse(_with_marks(markdown, markable))
-    if _shape(tokens) != shape:
-        tried = numbers[: PARSED // len(markdown)]
-        markable = [one for one in tried if _shape(parse(_with_marks(markdown, [one]))) == shape]
-        tokens = parse(_with_marks(markdown, markable))
-    if _shape(tokens) != shape:
-        markable, tokens = [], plain
-    marked_ids = set(map(id, markable))
-    unmarked = [(markdown[one.start : one.end], one) for one in numbers if id(one) not in marked_ids]
-    return [*_resolved(tokens, markable), *_paragraph(unmarked)]
-
-
-def _with_marks(markdown: str, varied: Sequence[Varied]) -> str:
     parts, at = [], 0
-    for number, one in enumerate(varied):
-        parts += [markdown[at : one.start], chr(FIRST + number), markdown[one.start : one.end], CLOSE]
+    for n, one in enumerate(numbers):
+        parts += [markdown[at : one.start], chr(FIRST + n), markdown[one.start : one.end], CLOSE]
         at = one.end or 0
-    return "".join([*parts, markdown[at:]])
+    plain = render(markdown)
+    page = _UNMARKABLE.sub(lambda part: _MARKS.sub("", part[0]), render("".join([*parts, markdown[at:]])))
+    if _MARKS.sub("", page) != plain:
+        page = plain
+    below = dict(enumerate(numbers))
+
+    def with_own_range(mark: re.Match[str]) -> str:
+        n = ord(mark[1]) - FIRST
+        return with_range(mark[2], in_words(below.pop(n)), f"{prefix}-{n}") if n in below else mark[2]
+
+    page = _MARKS.sub("", _MARKED.sub(with_own_range, page))
+    ranges = "; ".join(f"{markdown[one.start : one.end]}: {in_words(one)}" for one in below.values())
+    return page + (f'<p><span class="ranges">{escape(ranges)}</span></p>\n' if ranges else "")
 
 
-def _shape(tokens: Sequence[Token]) -> list[object]:
-    """Return the parts of tokens that must be equal with and without marks."""
-    return [
-        (t.type, t.tag, t.nesting, *map(_unmarked, (t.content, t.info, str(t.attrs))), _shape(t.children or []))
-        for t in tokens
-    ]
-
-
-def _unmarked(text: str) -> str:
-    return _MARKS.sub("", text)
-
-
-def _resolved(tokens: Sequence[Token], varied: Sequence[Varied]) -> Iterator[Token]:
-    """Turn marks into tokens; marks outside plain text become a "ranges" token at the end of the block."""
-    for token in tokens:
-        if token.type != "inline":
-            yield token
-            yield from _paragraph(_remove_marks(token, varied))
-            continue
-        children: list[Token] = []
-        elsewhere: list[tuple[str, Varied]] = []
-        links = 0
-        for child in token.children or []:
-            links += child.nesting if child.type in ("link_open", "link_close") else 0
-            in_text = child.type == "text" and not links
-            at = 0
-            for match in _MARKED.finditer(child.content) if in_text else ():
-                number = ord(match[1]) - FIRST
-                children.append(Token("text", "", 0, content=child.content[at : match.start()]))
-                children.append(Token("varied", "", 0, content=match[2], meta={"number": number, "of": varied[number]}))
-                at = match.end()
-            child.content = child.content[at:]
-            elsewhere += _remove_marks(child, varied)
-            children.append(child)
-        token.content = _unmarked(token.content)
-        token.children = children
-        if elsewhere:
-            token.children.append(Token("ranges", "", 0, meta={"of": elsewhere}))
-        yield token
-
-
-def _remove_marks(token: Token, varied: Sequence[Varied]) -> list[tuple[str, Varied]]:
-    """Remove the marks from a token and return the numbers between them."""
-    texts = [token.content, token.info, *(str(value) for value in token.attrs.values())]
-    marked_texts = {ord(m) - FIRST: "" for text in texts for m in _MARKS.findall(text) if m != CLOSE}
-    marked_texts |= {ord(m[1]) - FIRST: m[2] for text in texts for m in _MARKED.finditer(text)}
-    token.content, token.info = _unmarked(token.content), _unmarked(token.info)
-    token.attrs = {k: _unmarked(v) if isinstance(v, str) else v for k, v in token.attrs.items()}
-    inner = [one for child in token.children or [] for one in _remove_marks(child, varied)]
-    own = [(shown, varied[number]) for number, shown in marked_texts.items()]
-    return own + [one for one in inner if one not in own]
-
-
-def _paragraph(numbers: Sequence[tuple[str, Varied]]) -> list[Token]:
-    if not numbers:
-        return []
-    alone = Token("ranges", "", 0, meta={"of": list(numbers), "alone": True})
-    inline = Token("inline", "", 0, block=True, children=[alone])
-    return [Token("paragraph_open", "p", 1, block=True), inline, Token("paragraph_close", "p", -1, block=True)]
+def with_range(shown: str, values: str, identity: str) -> str:
+    """Return HTML with a dotted underline; the note with its `values` appears on hover, focus and tap."""
+    tip = f'<span role="tooltip" id="{identity}">{escape(values)}</span>'
+    return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
 
 
 def in_words(varied: Varied) -> str:
@@ -131,11 +64,6 @@ def in_words(varied: Varied) -> str:
     text = f"{spread(varied.samples)} in {runs}" if varied.samples else ""
     cold = f"first runs: {spread(varied.cold_samples)}" if varied.cold_samples else ""
     return "; ".join(part for part in (text, cold) if part)
-
-
-def ranges_in_words(token: Token) -> str:
-    """Describe the values of all timed runs for the numbers of a "ranges" token."""
-    return "; ".join(f"{shown}: {in_words(one)}" for shown, one in token.meta["of"])
 
 
 def in_brackets(varied: Varied) -> str:
