@@ -52,4 +52,16 @@ def test_cells_cannot_break_their_table() -> None:
 
 def test_inline_markdown_keeps_block_markup_as_text() -> None:
     assert inline_markdown("the *size* of `x`") == "the *size* of `x`"
-    assert inline_markdown("# no heading") == "# no heading" and inline_markdown("- no list\n- at all").count("\n") == 0
+    for text in ("# no heading", "- no list\n- at all", "> no quote", "```", "a | b"):
+        for block in (
+            f"- {inline_markdown(text)}",
+            f"### {inline_markdown(text)}",
+            table(["a"], [[inline_markdown(text)]]),
+        ):
+            parsed = MarkdownIt().enable("table").parse(block)
+            inner = [
+                token.type
+                for token in parsed
+                if token.type in ("heading_open", "list_item_open", "blockquote_open", "fence", "td_open")
+            ]
+            assert len(inner) == 1, block

@@ -94,9 +94,10 @@ def with_range(shown: str, varied: Varied) -> str:
 
 
 def inline_markdown(markdown: str) -> str:
-    """Return one line of Markdown for a table cell or a heading."""
-    text = to_markdown(formats.one_line(markdown, 2_000)).strip()
-    return text if "\n" not in text and not text.startswith("#") else escape(formats.one_line(markdown, 2_000))
+    """Return one line of Markdown for a table cell, a heading or an item of a list: a block in it stays text."""
+    line = formats.one_line(markdown, 2_000)
+    text = re.sub(r"^(?=[#>+-]+ )", r"\\", line) if line[:1] in "#>+-" else to_markdown(line).strip()
+    return text if "\n" not in text else escape(line)
 
 
 def link_markdown(title: str, url: str | None) -> str:
