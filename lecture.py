@@ -393,9 +393,9 @@ def sixteen_bytes() -> None:
         [(name, *parts, sum(parts), largest[name], small_updates(parts)) for name, parts in RECIPES.items()],
         RECIPE_COLUMNS,
     )
-    needed_bytes = 16 * 70.55e9  # of Llama 3 70B, to the parameter (section 8) @inspect needed_bytes [B]
-    cards = math.ceil(needed_bytes / H100_MEMORY)  # before anything is computed @inspect cards
-    assert (round(needed_bytes / 1e12, 2), cards) == (1.13, 15)
+    needed_gb = 16 * 70.55e9 / 1e9  # of Llama 3 70B, to the parameter (section 8) @inspect needed_gb [GB]
+    cards = math.ceil(needed_gb * 1e9 / H100_MEMORY)  # before anything is computed @inspect cards
+    assert (round(needed_gb), cards) == (1129, 15)
     text(
         'An "80 GB" H100 has 80 GiB of chips; `nvidia-smi` shows 81,559 MiB, which are 85.5 · 10⁹ bytes. We plan with '
         "80 · 10⁹ and call the rest margin."
@@ -602,6 +602,9 @@ def range_and_digits() -> None:
     for name in five:  # @hide
         largest, _, smallest, eps = limits(FORMATS[name]).values()  # @stepover
         rows.append((name, (1 + sum(FORMATS[name][:2])) / 8, largest, smallest, eps))
+    assert [row[1] for row in rows] == [4, 2, 2, 1, 0.5]  # @hide
+    stored = torch.tensor(0.01).bfloat16().view(torch.int16).item(), torch.tensor(0.01).half().view(torch.int16).item()
+    assert stored == (encode(0.01, FORMATS["bf16"]), encode(0.01, FORMATS["fp16"]))  # torch's bits @stepover
     table(rows, ["format", "bytes", "largest", "smallest above 0", "eps"])
     text(
         "bf16 is the first half of fp32. Numbers in fp8 and fp4 need a scale that a group of them shares (section 12)."
@@ -627,9 +630,9 @@ def which_is_lost() -> None:
         },
     )
     gradient, updated = torch.tensor(1e-8), torch.tensor(1.001)
-    gradients = gradient.half().item(), gradient.bfloat16().item()  # fp16, bf16 @inspect gradients
+    small = gradient.half().item(), gradient.bfloat16().item()  # fp16, bf16 @inspect small
     weights = updated.half().item(), updated.bfloat16().item()  # fp16, bf16 @inspect weights
-    assert gradients[0] == 0 < gradients[1] and weights[1] == 1 < weights[0]
+    assert small[0] == 0 < small[1] and weights[1] == 1 < weights[0]
 
 
 def creating_tensors() -> None:
@@ -2625,14 +2628,14 @@ def range_by_formula() -> None:
     """Range, by formula"""
     spans = {"E4M3": math.log10(448 * 2**10), "E5M2": math.log10(57344 * 2**17)}  # powers of ten @inspect spans
     size = 10 ** -(10 * torch.rand(2048, 1))  # even over ten powers of ten
-    gradients = size.expand(-1, 32).flatten()  # 32 neighbours are alike
+    drawn = size.expand(-1, 32).flatten()  # 32 neighbours are alike
 
     def lost(dtype: torch.dtype, block: int) -> float:
-        rows = gradients.reshape(-1, block)
+        rows = drawn.reshape(-1, block)
         scale = rows.amax(dim=1, keepdim=True) / torch.finfo(dtype).max
         return ((rows / scale).to(dtype) == 0).float().mean().item()
 
-    one_scale = lost(torch.float8_e4m3fn, len(gradients)), lost(torch.float8_e5m2, len(gradients))  # @inspect one_scale
+    one_scale = lost(torch.float8_e4m3fn, len(drawn)), lost(torch.float8_e5m2, len(drawn))  # @inspect one_scale
     in_blocks = lost(torch.float8_e4m3fn, 32)  # @inspect in_blocks
     assert 0.42 < one_scale[0] < 0.46 and one_scale[1] < 0.02 and in_blocks == 0
     text(
@@ -2765,9 +2768,9 @@ def a_layer_keeps() -> None:
         "\\times S$ scores; without it they would be kept, too. For our run, one sequence of 8,192 tokens in 80 layers:"
     )
     each = saved_by_layer(8192, 64, 8, 28672, T=1) / 8192  # bytes per token and width @inspect each
-    sequence = 80 * saved_by_layer(8192, 64, 8, 28672, T=8192)  # @inspect sequence [B]
-    logits = 8192 * 128_256 * 4  # fp32; three such tensors for a moment @inspect logits [B]
-    assert (each, round(sequence / 1e9), round(logits / 1e9, 1)) == (40.5, 217, 4.2)
+    sequence_gb = 80 * saved_by_layer(8192, 64, 8, 28672, T=8192) / 1e9  # @inspect sequence_gb [GB]
+    logits_gb = 8192 * 128_256 * 4 / 1e9  # fp32; three such tensors for a moment @inspect logits_gb [GB]
+    assert (each, round(sequence_gb), round(logits_gb, 1)) == (40.5, 217, 4.2)
     text("Counted on a small layer of the same proportions, in bf16:")
     small = Shape(width=512, heads=16, kv_heads=2, hidden=1792)
     layer = Layer(small).bfloat16()  # @stepover
@@ -2980,8 +2983,8 @@ def checkpoints() -> None:
     model.recompute = True
     again, more = gradients_of(model, step), count(step).flops / plain_flops  # @inspect more @stepover
     assert torch.equal(plain, again) and 1.15 < more < 4 / 3
-    inputs_bytes = 80 * 8192 * 8192 * 2  # of our run: an input for each layer @inspect inputs_bytes [B]
-    assert round(inputs_bytes / 1e9, 1) == 10.7
+    inputs_gb = 80 * 8192 * 8192 * 2 / 1e9  # of our run: an input for each layer @inspect inputs_gb [GB]
+    assert round(inputs_gb, 1) == 10.7
     text(
         f"The same gradients to the bit, {more:.2f} times the FLOPs. Why not 4/3? The head is not run again (1.31), "
         "and the second run stops before its last product, `down` (1.24). So at an MFU of 0.4 with checkpoints the "
@@ -3012,15 +3015,14 @@ def zero() -> None:
     stages = [sum(parts) for parts in zip(*held.values(), strict=True)]  # @inspect stages
     title = "Bytes per parameter on each of 8 cards: each stage shards one part more"  # @hide
     plot(held, x=["none", "stage 1", "stage 2", "stage 3"], y_label="bytes per parameter", style="stacked", title=title)
-    ours = 16 * 70.55e9 / GPUS  # stage 3 on each of our cards @inspect ours [B]
-    assert stages == [16, 5.5, 3.75, 2] and round(ours / 1e9, 2) == 1.10
+    ours_gb = 16 * 70.55e9 / GPUS / 1e9  # stage 3 on each of our cards @inspect ours_gb [GB]
+    assert stages == [16, 5.5, 3.75, 2] and round(ours_gb, 2) == 1.10
     text("With fp32 gradients it is 18, and $6 + 12/n$ in stage 1.")
     link("https://arxiv.org/abs/1910.02054", "ZeRO", authors="Rajbhandari et al.", date=2019)
 
 
 def tokens_needed(moved_bytes: float, network: float, speed: float) -> float:
-    """Tokens of a card's micro-batch whose compute takes as long as the traffic: bytes per parameter, bytes/s, "
-    "FLOP/s"""
+    """Tokens per card and micro-batch whose compute hides the traffic; bytes per parameter, bytes/s, FLOP/s"""
     return moved_bytes / network * speed / 6
 
 
@@ -3313,14 +3315,13 @@ def the_sum() -> None:
         "three fp32 logits, or one layer run again, which is smaller (13)": 3 * S * V * 4,
     }
     table([(part, size / 1e9) for part, size in held.items()], ["part", "GB"])
-    total = sum(held.values())  # @inspect total [B]
+    total_gb = sum(held.values()) / 1e9  # @inspect total_gb [GB]
     compute_s = 6 * N * S / (MFU * H100_BF16)  # a step @inspect compute_s [s]
     traffic_s = 6 * N / 400e9  # under it @inspect traffic_s [s]
     days = 6 * N * TOKENS / (GPUS * MFU * H100_BF16) / SECONDS_PER_DAY  # @inspect days [d]
-    assert (round(total / 1e9, 1), round(compute_s, 2), round(traffic_s, 2), round(days)) == (32.6, 8.76, 1.06, 181)
-    text(
-        f"A second sequence fits, too: {(total + L * S * D * 2 + 3 * S * V * 4) / 1e9:.0f} GB. A step has 8.4 M tokens."
-    )
+    assert (round(total_gb, 1), round(compute_s, 2), round(traffic_s, 2), round(days)) == (32.6, 8.76, 1.06, 181)
+    second_gb = (L * S * D * 2 + 3 * S * V * 4) / 1e9  # for a second sequence @inspect second_gb [GB]
+    text(f"A second sequence fits as well: {total_gb + second_gb:.0f} GB. A step has 8.4 M tokens.")
 
 
 def longer_sequences() -> None:

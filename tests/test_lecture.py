@@ -310,12 +310,31 @@ def test_fp4_finds_the_nearest(lecture: ModuleType) -> None:
     assert torch.allclose((rounded - x).abs(), nearest, atol=1e-5)
 
 
+def test_norm_and_rotation_agree_with_their_definitions(lecture: ModuleType) -> None:
+    torch.manual_seed(0)
+    norm, x = lecture.RMSNorm(16), torch.randn(3, 5, 16, requires_grad=True)
+    torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+    ours, theirs = norm(x), torch.nn.functional.rms_norm(x, (16,), norm.weight, 1e-6)
+    upstream = torch.randn_like(ours)
+    for one, other in zip(
+        torch.autograd.grad(ours, (x, norm.weight), upstream),
+        torch.autograd.grad(theirs, (x, norm.weight), upstream),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, atol=1e-5)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+    query, key = torch.randn(2, 1, 1, 1, 8)  # the same vector at each position
+    scores = torch.einsum("bshd,bthd->st", *(lecture.rotated(part.expand(1, 6, 1, 8)) for part in (query, key)))
+    assert torch.allclose(scores[1:, 1:], scores[:-1, :-1], atol=1e-5)  # only the distance counts
+    assert not torch.allclose(scores[0, 1:], scores[0, :-1], atol=1e-2)
+
+
 MISTAKES = [  # planted mistakes: the function to run, the correct text, the wrong text that replaces it
     ("days_and_dollars", "flops = 6 * parameters * tokens  #", "flops = 2 * parameters * tokens  #"),
     ("days_of_the_run", "TOKENS, GPUS = 70e9, 15e12, 1024", "TOKENS, GPUS = 70e9, 15e12, 1000"),
     ("where_the_six_comes_from", "6 * w.numel() * tokens)", "4 * w.numel() * tokens)"),
     ("sixteen_bytes", "held = [model.weight, model.weight.grad]", "held = [model.weight]"),
-    ("sixteen_bytes", "needed_bytes = 16 * 70.55e9", "needed_bytes = 12 * 70.55e9"),
+    ("sixteen_bytes", "needed_gb = 16 * 70.55e9", "needed_gb = 12 * 70.55e9"),
     ("used_and_held", "flops = {name: 6 * used * tokens", "flops = {name: 6 * _ * tokens"),
     ("napkin_against_reality", "attention = 12 * 80", "attention = 6 * 80"),
     ("best_model_for_the_compute", "math.sqrt(compute / 120)", "math.sqrt(compute / 20)"),
