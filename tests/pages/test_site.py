@@ -137,7 +137,7 @@ def test_images_next_to_the_lecture_are_copied_and_inlined(tmp_path: Path) -> No
     assert 'src="data:image/png;base64,' in (out / "cpu" / "00-f.html").read_text()
 
 
-@pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b"])
+@pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b", "index.html", "diff"])
 def test_unsafe_folder_names_are_refused(tmp_path: Path, slug: str) -> None:
     with pytest.raises(UsageError, match="can't be a folder's name"):
         render_site([SiteTrace(lecture().trace(), slug)], tmp_path / "out")

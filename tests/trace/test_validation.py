@@ -21,8 +21,10 @@ from trace_tools.trace.model import (
     Frame,
     Raised,
     Result,
+    Scalar,
     SourceFile,
     Step,
+    Table,
     Trace,
     Value,
 )
@@ -101,3 +103,9 @@ def test_inconsistent_explorations_are_refused(change: dict[str, Any], message: 
         validate(trace_of(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match="uses nothing"):
         validate(trace_of(EXPLORED, "In {nothing}."), Path("trace.yaml"))
+
+
+def test_numbers_of_a_table_that_are_beyond_floats_become_text() -> None:
+    rows: list[list[Scalar]] = [[10**400, 1.5], [-(2**1023), 2**1000]]
+    assert Table(columns=["a", "b"], rows=rows).rows == [["1e400", 1.5], ["-8.988e307", 2**1000]]
+    assert rows[0][0] == 10**400  # the lecture's own list

@@ -39,6 +39,7 @@ from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import Loaded, load
 from trace_tools.trace.model import Trace
+from trace_tools.trace.validation import FOLDER
 from trace_tools.util import formats
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
@@ -52,7 +53,6 @@ _OURS = re.compile(
     r"(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
     r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|section|machines)\.js)"
 )
-_FOLDER = re.compile(r"[\w][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,10 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     for one in site:
-        if not _FOLDER.fullmatch(one.folder_slug):
-            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+        if not FOLDER.fullmatch(one.folder_slug):
+            raise UsageError(
+                f"{one.folder_slug!r} can't be a folder's name; expected letters, digits and -, but not diff"
+            )
         for source in one.document.sources:  # shared data is computed once, before processes are forked
             html.highlighted_source(source)
     parts = 1

@@ -12,11 +12,13 @@ per second. msgspec checks types and bounds while it reads a file; mypy checks P
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
 from trace_tools.trace.identities import Ending, ProcessId
+from trace_tools.util import formats
 from trace_tools.util.structs import Struct
 
 SCALES = ("linear", "log")
@@ -253,6 +255,16 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
     left_out: Natural | None = None  # rows
+
+    def __post_init__(self) -> None:
+        """Write whole numbers that are beyond floats as text, so that all numbers of a table compare and align."""
+        if any(_is_huge(cell) for row in self.rows for cell in row):
+            rows = [[formats.number(cell) if _is_huge(cell) else cell for cell in row] for row in self.rows]
+            force_setattr(self, "rows", rows)
+
+
+def _is_huge(cell: Scalar) -> TypeGuard[int]:
+    return isinstance(cell, int) and abs(cell) >= LARGEST_FLOAT
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):

@@ -53,7 +53,9 @@ DEEPEST_VALUE = 50  # values inside values
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
 LARGEST_COUNT = 10**40  # FLOPs and bytes of operators: the product of seven such counts still fits a float
 
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# The folder of a machine in a site, in which `diff` holds the reports, `partial` in each folder a run that did not
+# finish, and names with a dot are files.
+FOLDER = re.compile(r"(?!(?:diff|partial)\Z)[^\W_][\w-]{0,99}", re.IGNORECASE)
 # not in the lecture's folder: on the web, or in the trace
 _ELSEWHERE = re.compile(r"https?://|data:image/", re.IGNORECASE)
 _POSITION = re.compile(r"\A(.*?)(?: - at `(?:key in `)?\$\.?(.*)`)?\Z", re.DOTALL)  # in an error of msgspec
@@ -94,7 +96,7 @@ def converted(cls: type[T], plain: object) -> T:
 
 def check_head(run: Run, machine: Machine, sources: list[SourceFile]) -> None:
     """Raise `Mismatch` at the first impossible value in a trace's head."""
-    if not _SLUG.fullmatch(machine.slug):
+    if not FOLDER.fullmatch(machine.slug):
         raise Mismatch(f"found {machine.slug!r:.80}; expected a plain folder name like 'nvidia-h200'", "machine.slug")
     if len(sources) > MOST_SOURCES:
         raise Mismatch(f"found {len(sources):,} of them; expected at most {MOST_SOURCES:,}", "sources")

@@ -6,7 +6,6 @@ job.torch, job.skipped        # True, ()
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
 from trace_tools.trace.model import MODULE
+from trace_tools.trace.validation import FOLDER
 from trace_tools.tracing.included import find_modules
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # of a machine's folder
-TAKEN = ("diff", "partial")  # folders with another content: reports, and runs that did not finish
 
 
 def planned(lecture: Path, options: TraceOptions = DEFAULTS) -> tuple[Job, ParsedSource]:
@@ -61,8 +58,8 @@ def check_lecture(path: Path) -> ParsedSource:
 def refuse_options(options: TraceOptions) -> None:
     """Raise UsageError if the options fail with any lecture."""
     name = options.name
-    if name is not None and (NAME.fullmatch(name) is None or name.lower() in TAKEN):
-        raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not {' or '.join(TAKEN)}")
+    if name is not None and FOLDER.fullmatch(name) is None:
+        raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not diff or partial")
     if options.passes < 1 or options.limit < 2:
         raise UsageError(
             f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"
