@@ -14,7 +14,9 @@ from trace_tools.trace.model import SCALES, Exploration
 MOST_ROWS = 200  # most rows of a menu
 LARGEST_NUMBER = 1e300  # largest number that a figure can show
 LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
-DEEPEST = 20  # placeholders inside placeholders
+
+_NAME = r"[^{}?|]*"
+_PLACE = re.compile(rf"\{{({_NAME})(?:\?((?:[^{{}}|]|\{{{_NAME}\}})*+)\|((?:[^{{}}]|\{{{_NAME}\}})*+))?\}}")
 
 Parts = list["str | tuple[str] | tuple[str, Parts, Parts]"]
 
@@ -22,35 +24,21 @@ Parts = list["str | tuple[str] | tuple[str, Parts, Parts]"]
 def places(text: str) -> Parts:
     """Return the parts of a sentence of `explore`: texts, (name,), and (result, parts if true, parts if false).
 
-    Raises ValueError for braces that are not closed or nested too deeply.
+    Raises ValueError for braces that are not closed, or a choice inside a choice.
     """
-
-    def read(at: int, ends: str, depth: int) -> tuple[Parts, int]:
-        parts: Parts = []
-        mark = re.compile(f"[{{{ends}]")
-        while True:
-            match = mark.search(text, at)
-            after = match.start() if match else len(text)
-            if after > at:
-                parts.append(text[at:after])
-            if match is None or match[0] != "{":
-                if match is None and ends:
-                    raise ValueError("a { has no }")
-                return parts, after
-            name = re.compile(r"[^{}?|]*").match(text, after + 1)
-            assert name is not None
-            at = name.end()
-            if depth == DEEPEST or at == len(text) or text[at] not in "}?":
-                raise ValueError("a { has no }" if depth < DEEPEST else f"placeholders nested {DEEPEST} levels deep")
-            if text[at] == "}":
-                parts.append((name[0],))
-            else:
-                then, at = read(at + 1, "|", depth + 1)
-                otherwise, at = read(at + 1, "}", depth + 1)
-                parts.append((name[0], then, otherwise))
-            at += 1
-
-    return read(0, "", 0)[0]
+    parts: Parts = []
+    at = 0
+    for place in (*_PLACE.finditer(text), None):
+        before = text[at : place.start() if place else None]
+        if "{" in before:
+            raise ValueError("a { has no }, or begins a choice inside another")
+        if before:
+            parts.append(before)
+        if place is not None:
+            name, then, otherwise = place.groups()
+            parts.append((name,) if then is None else (name, places(then), places(otherwise)))
+            at = place.end()
+    return parts
 
 
 def why_unexplorable(exploration: Exploration, says: str) -> str | None:
