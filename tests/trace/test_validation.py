@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.pages.explored import EXPLORED as NARRATIVES
@@ -19,6 +20,8 @@ from trace_tools.trace.model import (
     Exploration,
     Explore,
     Frame,
+    Machine,
+    Peak,
     Raised,
     Result,
     Scalar,
@@ -28,6 +31,7 @@ from trace_tools.trace.model import (
     Trace,
     Value,
 )
+from trace_tools.util.structs import to_plain
 
 assert NARRATIVES[0].exploration is not None
 EXPLORED = NARRATIVES[0].exploration
@@ -109,3 +113,16 @@ def test_numbers_of_a_table_that_are_beyond_floats_become_text() -> None:
     rows: list[list[Scalar]] = [[10**400, 1.5], [-(2**1023), 2**1000]]
     assert Table(columns=["a", "b"], rows=rows).rows == [["1e400", 1.5], ["-8.988e307", 2**1000]]
     assert rows[0][0] == 10**400  # the lecture's own list
+
+
+def test_names_of_machines_are_one_visible_line_of_bounded_length() -> None:
+    machine = Machine(
+        "NVIDIA\n\u202e H200 " + "x" * 99, "h200", "cuda", peaks=[Peak("fp\x1b8", 1.0, "a\tb", measured=True)]
+    )
+    assert (
+        machine.name == "NVIDIA \\u202e H200…"
+        and machine.peaks[0].name == "fp\\u001b8"
+        and machine.peaks[0].source == "a b"
+    )
+    machine = replace(example_trace().machine, os="Ubuntu\n24.04")
+    assert msgspec.convert(to_plain(machine), Machine).os == "Ubuntu 24.04"

@@ -347,7 +347,7 @@ class _HtmlPage:
     @property
     def machine(self) -> str:
         """The machine's name."""
-        return formats.one_line(self.document.machine.name, 60)
+        return self.document.machine.name
 
     def meta(self, section: Section | None = None) -> Markup:
         """Return the line under a page's title."""

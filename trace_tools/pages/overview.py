@@ -81,14 +81,14 @@ def claims_text(held: int, failed: int) -> str:
 def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
-    parts = [formats.one_line(document.machine.name, 60)]
+    parts = [document.machine.name]
     if section is not None:
         return [reading(section), *parts, claims_text(counted.held, counted.failed)]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
     if document.machine.cuda:  # "13.0", or "ROCm 6.4"
-        cuda = formats.one_line(document.machine.cuda, 20)
+        cuda = document.machine.cuda
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
     return [*parts, claims_text(counted.held, counted.failed)]
@@ -333,7 +333,7 @@ def peak_texts(peak: Peak) -> tuple[str, str, str]:
     """Return a peak as texts: its name, its rate, its source."""
     unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
     rate = "not known" if peak.per_second is None else formats.quantity(peak.per_second, unit)
-    return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)
+    return peak.name, rate, peak.source
 
 
 def machine_facts(machine: Machine) -> Facts:
@@ -398,8 +398,8 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
     all_notes = formats.one_line("; ".join(notes), 300)
     return (
-        formats.one_line(process.name, 40),
-        formats.one_line(process.ended, 200),
+        process.name,
+        process.ended,
         cold,
         warm,
         memory or "–",

@@ -12,7 +12,7 @@ per second. msgspec checks types and bounds while it reads a file; mypy checks P
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
@@ -40,6 +40,14 @@ Seconds = Annotated[float, Meta(ge=0, le=1e40)]
 
 Scalar = bool | int | float | str | None
 Element = bool | int | float | str | None | list[float]  # a complex element is [real, imaginary]
+
+
+def _keep_on_one_line(record: Any, **longest: int) -> None:
+    """Make texts of a new record visible, one line, and at most so long: whoever shows them need not look again."""
+    for name, most in longest.items():
+        text = getattr(record, name)
+        if text is not None and (len(text) > most or not text.isprintable()):
+            force_setattr(record, name, formats.one_line(text, most))
 
 
 class Statistics(Struct, frozen=True):
@@ -412,6 +420,9 @@ class Series(Struct, frozen=True):
     y: list[Scalar]
     style: str = "line"  # "line", "points", "bars", "stacked", "steps"
 
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, name=60)
+
 
 class Raised(Struct, frozen=True):
     """An exception that left a statement."""
@@ -492,6 +503,9 @@ class Peak(Struct, frozen=True):
     source: str  # title of the datasheet; "measured: …"; or the reason why it is unknown: "not in the table"
     measured: bool = False
 
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, name=40, source=200)
+
 
 class Machine(Struct, frozen=True):
     """The machine that ran the lecture."""
@@ -515,6 +529,9 @@ class Machine(Struct, frozen=True):
     emulated: bool = False  # software emulates the device for tests; its times are meaningless
     peaks: list[Peak] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, name=60, device=20, driver=40, cuda=20, tf32=20, cpu=60, os=200)
+
 
 class Process(Struct, frozen=True):
     """One process that ran the lecture."""
@@ -530,6 +547,9 @@ class Process(Struct, frozen=True):
     peak_device_bytes: Natural | None = None  # peak of torch's allocator on one device, without its context
     floor_ns: Natural | None = None  # the device's clock for an empty step
     other_cores: Annotated[float, Meta(ge=0)] | None = None  # average number of cores that other processes kept busy
+
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, name=40, ended=200)
 
     @property
     def id(self) -> ProcessId:

@@ -117,7 +117,7 @@ def side_text(side: Side) -> str:
     """Describe a side in one line: its machine, torch, passes, start and end."""
     run = side.trace.run
     torch = dict(side.trace.versions).get("torch")
-    parts = [formats.one_line(side.trace.machine.name, 60)]
+    parts = [side.trace.machine.name]
     parts += [f"torch {formats.one_line(torch, 40)}"] if torch else []
     parts += ["1 pass" if run.passes == 1 else f"{run.passes} passes"]
     parts += [] if run.complete else [f"partial: {formats.one_line(run.ended, 80)}"]

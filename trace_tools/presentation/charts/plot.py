@@ -88,7 +88,7 @@ def describe(record: Plot) -> str:
             decimal = record.y_scale == "log" or formats.is_decimal(heights)
             low, high = (_text(end, unit=unit, decimal=decimal) for end in (min(heights), max(heights)))
             ends = f"of {low}" if low == high else f"from {low} to {high}"
-            name = formats.one_line(series.name, 60)
+            name = series.name
             parts.append(f"{name}: {formats.plural(len(series.y), 'value')} {ends}")
     return ". ".join(parts) + "." if parts else "A drawing."
 
