@@ -68,6 +68,14 @@ def test_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, 
     assert ask(browser, "document.documentElement.scrollWidth") <= width
 
 
+def test_position_of_a_difference_is_one_line_on_a_phone(browser: Any, pages: Path) -> None:
+    show(browser, pages / "planted.html", 390)
+    heights = ask(
+        browser, "[...document.querySelectorAll('.leads th > span')].map(s => s.getBoundingClientRect().height)"
+    )
+    assert heights and max(heights) < 30
+
+
 def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     colour = "getComputedStyle(document.querySelector('figure svg text')).fill"
     show(browser, pages / "gpu.html")

@@ -105,17 +105,10 @@ class _Writer:
         )
 
     def machines(self) -> Grid:
-        """Describe each machine and its whole run, in a table if there is room."""
-        facts = [_facts(side.trace) for side in self.comparison.sides]
-        columns = [column for column in MACHINE_COLUMNS]
-        rows = [[Phrase(label), *map(Phrase, texts)] for label, texts in zip(self.labels, facts, strict=True)]
-        if self.wide:
-            return Grid("index", ("", *columns), rows, "Machines")
-        lines = []
-        for label, texts in zip(self.labels, facts, strict=True):
-            named = [f"{column} {text}" for column, text in zip(columns[1:], texts[1:], strict=True)]
-            lines.append([Phrase(label, soft=" · ".join([texts[0], *named]))])
-        return Grid("sides", (), lines, "Machines")
+        """Describe each machine and its whole run."""
+        sides = zip(self.labels, self.comparison.sides, strict=True)
+        rows = [[Phrase(label), *map(Phrase, _facts(side.trace))] for label, side in sides]
+        return Grid("index", ("", *MACHINE_COLUMNS), rows, "Machines")
 
     def fastest(self) -> Iterator[Part]:
         """Yield the times of sections, and the steps that one machine ran faster in every pass."""

@@ -60,10 +60,9 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         *([Phrase("All machines side by side", link=site)] if site else []),
         Phrase(headline(difference), style=f"headline {quality}"),
     ]
-    notes = _notes(difference)
-    note_phrases = [Phrase(note, style="note") for note in notes[:most_notes]]
-    if len(notes) > len(note_phrases):
-        note_phrases.append(Phrase(f"and {len(notes) - len(note_phrases)} more", style="note"))
+    every_note = _notes(difference)
+    notes = [Phrase(note, style="note") for note in every_note[:most_notes]]
+    notes += [Phrase(f"and {more} more", style="note")] if (more := len(every_note) - len(notes)) else []
     settings = [
         [
             Phrase(f"{setting.group}: {formats.one_line(setting.name, 60)}"),
@@ -92,11 +91,11 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
             rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
             grid = Grid("leads", _lead_columns(), rows, "Printed text", rest=more)
             leads += [Part("Printed text", [grid])] if rows else []
-        return Report("", f"A {a.label} → B {b.label}", [*parts, *before, *code, *note_phrases, *leads, judged])
+        return Report("", f"A {a.label} → B {b.label}", [*parts, *before, *code, *notes, *leads, judged])
     matters = [*before, *leads, *code]
     if text := summary(difference, {aspect: WORDS[aspect][1] for aspect in ("claims", "values", "memory", "flops")}):
         parts.append(Phrase(text))
-    parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
+    parts += [*notes, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
     if timings := list(timing_parts(difference)):
         parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
     if figures := charts_of(difference):
