@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from trace_tools.diff.difference import (
     Aspect,
@@ -28,12 +29,7 @@ from trace_tools.diff.difference import (
 from trace_tools.trace.model import Meters
 
 SHARE = 0.5  # least share of a call's change that differing statements inside it must explain to be its cause
-WORK: dict[str, Aspect] = {  # counts that a call adds up from its statements
-    "flops": "flops",
-    "bytes_read": "flops",
-    "bytes_written": "flops",
-    "operators": "flops",
-}
+WORK = ("flops", "bytes_read", "bytes_written", "operators")  # counts that a call adds up from its statements
 ONE_SIDED: frozenset[Verdict] = frozenset({"only in A", "only in B"})
 
 
@@ -130,7 +126,7 @@ def _alone(row: StepPair, field: str, more: int) -> Finding | None:
     """Return how much a step that one side lacks adds to a count, if it adds any."""
     if not more:
         return None
-    subject, aspect = Subject("counter", expression=field), WORK.get(field, "memory")
+    subject, aspect = Subject("counter", expression=field), cast(Aspect, "flops" if field in WORK else "memory")
     if row.b is None:
         return Finding(aspect, "only in A", subject, a=more, size=float(more))
     return Finding(aspect, "only in B", subject, b=more, size=float(more))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import statistics as samples
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -230,17 +230,16 @@ def by_statement(executions: Sequence[RowTime], frames: Sequence[FramePair]) -> 
     return [
         StatementTimes(
             together,
-            [
-                sum(in_process)
-                for in_process in zip(*(time.durations.a_samples_ns for _, time in together), strict=True)
-            ],
-            [
-                sum(in_process)
-                for in_process in zip(*(time.durations.b_samples_ns for _, time in together), strict=True)
-            ],
+            _per_process(time.durations.a_samples_ns for _, time in together),
+            _per_process(time.durations.b_samples_ns for _, time in together),
         )
         for together in grouped.values()
     ]
+
+
+def _per_process(durations_ns: Iterable[Sequence[float]]) -> list[float]:
+    """Return the total of several executions in each process."""
+    return [sum(in_process) for in_process in zip(*durations_ns, strict=True)]
 
 
 def _logs(durations_ns: Sequence[float]) -> list[float]:
@@ -302,8 +301,7 @@ def _was_as_fast(statement: StatementTimes, effect: float, difference: Differenc
     steps = [(row.a, row.b)[slow] for row, time in statement.executions if time.durations.clock == "host"]
     colds_ns = [step.cold_ns for step in steps if step is not None and step.cold_ns]
     if len(colds_ns) == len(statement.executions) and len({*map(len, colds_ns)}) == 1:
-        first_ns = [sum(in_process) for in_process in zip(*colds_ns, strict=True)]
-        if first_runs_were_as_fast(first_ns, samples.median(fast_ns), samples.median(slow_ns)):
+        if first_runs_were_as_fast(_per_process(colds_ns), samples.median(fast_ns), samples.median(slow_ns)):
             return True
     loaded = loaded_passes((difference.a, difference.b)[slow].trace.run, len(slow_ns))
     if not any(loaded):

@@ -46,9 +46,7 @@ FOOT = (
 def report_of(difference: Difference, form: Form, *, everything: bool = False, site: str | None = None) -> Report:
     """Return the report within the limits of a format; with `everything`, all differences, and no text is cut.
 
-    Markdown has the lines of a terminal.
-
-    `site` is the page of all machines, if it is in the same folder.
+    Markdown has the lines of a terminal. `site` is the page of all machines, if it is in the same folder.
     """
     a, b = difference.a, difference.b
     html, limits = form == "html", NONE if everything else PAGE if form == "html" else TEXT
@@ -62,7 +60,8 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     ]
     every_note = _notes(difference)
     notes = [Phrase(note, style="note") for note in every_note[:most_notes]]
-    notes += [Phrase(f"and {more} more", style="note")] if (more := len(every_note) - len(notes)) else []
+    if len(every_note) > len(notes):
+        notes.append(Phrase(f"and {len(every_note) - len(notes)} more", style="note"))
     settings = [
         [
             Phrase(f"{setting.group}: {formats.one_line(setting.name, 60)}"),
