@@ -116,13 +116,9 @@ def test_numbers_of_a_table_that_are_beyond_floats_become_text() -> None:
 
 
 def test_names_of_machines_are_one_visible_line_of_bounded_length() -> None:
-    machine = Machine(
-        "NVIDIA\n\u202e H200 " + "x" * 99, "h200", "cuda", peaks=[Peak("fp\x1b8", 1.0, "a\tb", measured=True)]
-    )
-    assert (
-        machine.name == "NVIDIA \\u202e H200…"
-        and machine.peaks[0].name == "fp\\u001b8"
-        and machine.peaks[0].source == "a b"
-    )
+    peak = Peak("fp\x1b8", 1.0, "a\tb", measured=True)
+    machine = Machine("NVIDIA\n\u202e H200 " + "x" * 99, "h200", "cuda", peaks=[peak])
+    assert machine.name.startswith("NVIDIA \\u202e H200 x") and len(machine.name) == 60
+    assert (peak.name, peak.source) == ("fp\\u001b8", "a b")
     machine = replace(example_trace().machine, os="Ubuntu\n24.04")
     assert msgspec.convert(to_plain(machine), Machine).os == "Ubuntu 24.04"
