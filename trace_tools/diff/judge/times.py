@@ -301,7 +301,8 @@ def _was_as_fast(statement: StatementTimes, effect: float, difference: Differenc
     steps = [(row.a, row.b)[slow] for row, time in statement.executions if time.durations.clock == "host"]
     colds_ns = [step.cold_ns for step in steps if step is not None and step.cold_ns]
     if len(colds_ns) == len(statement.executions) and len({*map(len, colds_ns)}) == 1:
-        if first_runs_were_as_fast(_per_process(colds_ns), samples.median(fast_ns), samples.median(slow_ns)):
+        first_ns = _per_process(colds_ns)
+        if first_runs_were_as_fast(first_ns, samples.median(fast_ns), samples.median(slow_ns)):
             return True
     loaded = loaded_passes((difference.a, difference.b)[slow].trace.run, len(slow_ns))
     if not any(loaded):
