@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from trace_tools.diff.difference import (
     Aspect,
@@ -126,7 +125,7 @@ def _alone(row: StepPair, field: str, more: int) -> Finding | None:
     """Return how much a step that one side lacks adds to a count, if it adds any."""
     if not more:
         return None
-    subject, aspect = Subject("counter", expression=field), cast(Aspect, "flops" if field in WORK else "memory")
+    subject, aspect = Subject("counter", expression=field), "flops" if field in WORK else "memory"
     if row.b is None:
         return Finding(aspect, "only in A", subject, a=more, size=float(more))
     return Finding(aspect, "only in B", subject, b=more, size=float(more))

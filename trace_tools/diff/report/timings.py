@@ -117,12 +117,9 @@ def _by_roof(timings: Sequence[ReportEntry]) -> Iterator[Phrase]:
     slower = [timing for timing in timings if _ratio(timing) > 1]
     under = [timing for timing in slower if timing.finding.durations.roof]
     of_memory = [timing for timing in under if "memory" in (timing.finding.durations.roof or "")]
+    of_arithmetic = [timing for timing in under if timing not in of_memory]
     kinds = [
-        (
-            "At the roof of arithmetic",
-            "85% or more of A's peak",
-            [timing for timing in under if timing not in of_memory and _share(timing) >= NEAR],
-        ),
+        ("At the roof of arithmetic", "85% or more of A's peak", [t for t in of_arithmetic if _share(t) >= NEAR]),
         ("At the roof of memory", "50 to 100%", [timing for timing in of_memory if HALF <= _share(timing) <= 1]),
         ("From A's cache", "above its roof of memory", [timing for timing in of_memory if _share(timing) > 1]),
     ]
