@@ -125,7 +125,8 @@ def _alone(row: StepPair, field: str, more: int) -> Finding | None:
     """Return how much a step that one side lacks adds to a count, if it adds any."""
     if not more:
         return None
-    subject, aspect = Subject("counter", expression=field), "flops" if field in WORK else "memory"
+    subject = Subject("counter", expression=field)
+    aspect: Aspect = "flops" if field in WORK else "memory"
     if row.b is None:
         return Finding(aspect, "only in A", subject, a=more, size=float(more))
     return Finding(aspect, "only in B", subject, b=more, size=float(more))
