@@ -172,7 +172,7 @@ def test_bounds_have_their_own_line_on_phones(browser: Any, page: Path) -> None:
 def test_a_single_file_has_bounds_for_all_sections(browser: Any, tmp_path: Path) -> None:
     """The file works without others, also on a phone; its anchors have their section's name as prefix."""
     page = tmp_path / "whole.html"
-    page.write_text(one_file(make_document(recorded_trace())), encoding="utf-8")
+    page.write_text(one_file(recorded_trace()), encoding="utf-8")
     show(browser, page, NARROW)
     until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
     browser.execute_script(CHOOSE, "H100 80GB HBM3")
@@ -189,4 +189,4 @@ def test_a_single_file_has_bounds_for_all_sections(browser: Any, tmp_path: Path)
 def test_a_single_file_without_bounds_has_no_switch() -> None:
     recording = Recording(LECTURE)
     recording.step(recording.call(recording.frame("main"), "train()", "train"), "y = ", annotated=True, host_ns=[10**6])
-    assert 'id="floors"' not in one_file(make_document(recording.trace()))
+    assert 'id="floors"' not in one_file(recording.trace())

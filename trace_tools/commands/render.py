@@ -73,5 +73,5 @@ def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
     site_trace = placed(loaded, path, None, lecture)
-    replace_file(written, one_file(site_trace.document, site_trace.lecture_folder))
+    replace_file(written, one_file(site_trace.trace, site_trace.lecture_text, site_trace.lecture_folder))
     click.echo(str(written))

@@ -317,6 +317,16 @@ class Section(WithClaims):
         return len(self.stepping.stops)
 
 
+def address(page: str, anchor: str, *, one_page: bool) -> str:
+    """Return the address of a page, or of an anchor on it, among pages in one folder or on one page."""
+    return f"#{anchor or page}" if one_page else f"{page}.html" + (f"#{anchor}" if anchor else "")
+
+
+def prefix(page: str | int, *, one_page: bool) -> str:
+    """Return how the anchors begin of a section, by its number, or of another page."""
+    return f"{page}--" if one_page else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A notice for every page: the trace is of no real device, or partial, or stale, or incomplete.
@@ -354,11 +364,16 @@ class Document(WithClaims):
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
+    one_page: bool = False  # all sections are on one page: their anchors begin with `prefix`
 
     @property
     def steps(self) -> int:
         """The number of steps in the players of all sections."""
         return sum(section.steps for section in self.sections)
+
+    def link(self, page: str, anchor: str = "") -> str:
+        """Return the address of a page, or of an anchor on it."""
+        return address(page, anchor, one_page=self.one_page)
 
     @property
     def ran_once(self) -> bool:

@@ -3,7 +3,7 @@
     writer = HtmlWriter(document, site)
     writer.section(document.sections[0]), writer.index()        two pages as text
     writer.section_data(document.sections[0])                   the data that the first page's script loads
-    one_file(document)                                          the whole lecture as one self-contained page
+    one_file(trace)                                             the whole lecture as one self-contained page
 
 Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and
 scripts next to the page: the player and its steps, other machines' columns.
@@ -16,10 +16,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -28,6 +28,7 @@ from trace_tools.analysis import summaries
 from trace_tools.machines.peaks import known_machines
 from trace_tools.pages import exercises, explorations, overview
 from trace_tools.pages.columns import floors_block, results_block, timed_lines
+from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -40,11 +41,12 @@ from trace_tools.pages.document import (
     Section,
     SourceText,
     narratives,
+    prefix,
+    rows_shown,
     shared_storages,
     stretches,
     visible,
 )
-from trace_tools.pages.joined import PagePart, ids, prefixed, with_inner_links, with_prefixes
 from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture, read_picture
@@ -52,12 +54,13 @@ from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
+from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.highlight import highlighted
 from trace_tools.presentation.page_shell import Assets, allowed, assets
 from trace_tools.presentation.report import templates_with_reports
-from trace_tools.trace.model import Explore, Image, Step, Value, Video
+from trace_tools.trace.model import Explore, Image, Step, Trace, Value, Video
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 
@@ -174,12 +177,13 @@ class HtmlWriter:
         outside = (*document.opening, *document.setup)
         run = _HtmlPage(document, self._site, None, outside, shared_storages(document.opening))
         setup = _HtmlPage(document, self._site, None, outside, shared_storages(around))
-        parts: dict[PagePart, str] = {}
+        parts: dict[str, str] = {}  # by id
         explored: dict[str, Explore] = {}
         lines: dict[str, list[Step]] = {}
+        linked = prose.linked.set(partial(_link, document, "index"))
         for section in document.sections:
-            position = PagePart(section.slug, f"{section.number}")
-            parts[position] = self._part(
+            prose.linked.set(partial(_link, document, section.slug))
+            parts[section.slug] = self._part(
                 "lesson.html.j2",
                 _HtmlPage(document, self._site, section, section.blocks, section.shared),
                 section=section,
@@ -187,21 +191,22 @@ class HtmlWriter:
                 drawn=section_figures(section, document),
                 floored=False,
             )
-            explored |= {prefixed(position.name, identity): it for identity, it in _explored(section).items()}
-            lines |= {prefixed(position.name, anchor): steps for anchor, steps in timed_lines(section).items()}
+            explored |= _explored(section)
+            lines |= timed_lines(section)
+        prose.linked.set(partial(_link, document, "index"))
         if around:
             title = "<h1>Code outside the sections</h1>"
-            parts[PagePart(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
+            parts[overview.SETUP] = title + self._part("around.html.j2", setup)
         machine_html = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
-        parts[index := PagePart("index", "index")] = f"<h1>The machine and the run</h1>{machine_html}"
+        parts["index"] = f"<h1>The machine and the run</h1>{machine_html}"
         first = ""
         if document.sections:
             row = overview.MachineRow(document.machine.name, ".", document)
             cover = overview.cover(document)
-            explored |= cover.explored  # last, so that links to values lead to the figure in its section
+            explored |= cover.explored
             first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
         if overview.speaks(document):
-            first += with_prefixes(self._part("opening.html.j2", run), index.name)
+            first += self._part("opening.html.j2", run)
         floored = floors_block(lines, known_machines())
         text = self._page(
             "whole.html.j2",
@@ -209,10 +214,11 @@ class HtmlWriter:
             _alone(explored, floored),
             overview.document_notices(document),
             floored=bool(floored),
-            whole=[(position.identity, Markup(with_prefixes(part, position.name))) for position, part in parts.items()],
+            whole=[(identity, Markup(part)) for identity, part in parts.items()],
             first=Markup(first),
         )
-        return with_inner_links(text, {f"{position.identity}.html": position for position in parts}, {*ids(text)})
+        prose.linked.reset(linked)
+        return text
 
     def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
         return _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
@@ -235,6 +241,21 @@ class HtmlWriter:
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
         return index_script(self._document) + str(assets("finding").js)
+
+
+def _link(document: Document, slug: str, url: str) -> str | None:
+    """Return where a link in the prose of a page leads on the one page of all; None for a file."""
+    parts = urlsplit(safe) if (safe := prose.safe_url(url)) else None
+    if parts is None or parts.scheme or parts.netloc:
+        return safe
+    page = parts.path.removeprefix("./").removesuffix(".html") or slug
+    section = next((section for section in document.sections if section.slug == page), None)
+    if section is not None:
+        anchor = prefix(section.number, one_page=True) + unquote(parts.fragment)
+        rows = (row.anchor for row in rows_shown(section.blocks))
+        if anchor in (*(heading.anchor for heading in section.headings), *rows):
+            return f"#{anchor}"
+    return f"#{page}" if parts.path and (section is not None or page == "index") else None
 
 
 def _explored(section: Section) -> dict[str, Explore]:
@@ -286,13 +307,13 @@ def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> di
 
 
 @collector_paused()
-def one_file(document: Document, folder: Path | None = None) -> str:
-    """Return the whole lecture as one page that loads nothing; `folder` has its images.
+def one_file(trace: Trace, lecture: str | None = None, folder: Path | None = None) -> str:
+    """Return the whole lecture as one page that loads nothing; `lecture` is its current text, `folder` has its images.
 
     It has all text, code, notes, figures, questions and calculators, but no player, search and other machines.
     """
     site = SiteContext(picture=lambda address: read_picture(folder, address), has_trace=False, alone=True)
-    return HtmlWriter(document, site).single_page()
+    return HtmlWriter(make_document(trace, lecture, one_page=True), site).single_page()
 
 
 def site_index(
@@ -338,6 +359,11 @@ class _HtmlPage:
     section: Section | None
     blocks: Sequence[Block]
     shared: Sequence[str]
+
+    @property
+    def prefix(self) -> str:
+        """How the anchors of its section begin."""
+        return "" if self.section is None else prefix(self.section.number, one_page=self.document.one_page)
 
     @property
     def home(self) -> str:

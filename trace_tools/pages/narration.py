@@ -133,7 +133,10 @@ class Position:
     def cited(self) -> tuple[str, str | None, str]:
         """The title of a reference, its address if it is safe, its authors and date."""
         it: Any = self.narration.narrative
-        title, url = formats.one_line(it.title or it.url or "a reference", 300), prose.safe_url(it.url or "")
+        title, url = (
+            formats.one_line(it.title or it.url or "a reference", 300),
+            prose.linked.get(prose.safe_url)(it.url or ""),
+        )
         return title, url, formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
 
     @property

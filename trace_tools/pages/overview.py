@@ -188,7 +188,8 @@ def cover(document: Document) -> Cover:
     for section in document.sections:
         for it in visible(section.blocks):
             if isinstance(it, Narration) and it.cover and isinstance(it.narrative, Plot | Explore):
-                figure = figure or (section, it)
+                # on one page with its section, it needs a number of its own
+                figure = figure or (section, replace(it, number=0) if document.one_page else it)
             elif code is None and isinstance(it, CodeListing):
                 marked = next((row.anchor for row in it.rows if "cover" in row.marks), None)
                 code = (section, _alone(it), marked) if marked is not None else None
@@ -237,7 +238,7 @@ def document_notices(document: Document) -> Iterator[Notice]:
     yield from (Notice("info", f"Left out of the trace: {line}.") for line in document.left_out)
     for section in document.sections:
         anchor = first_trouble(section.blocks)
-        link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
+        link = document.link(section.slug, anchor or "")
         if section.failure is not None:
             began = f"“{section.title}” ended" if section.failure.survived else f"The run ended in “{section.title}”"
             yield Notice("failed", f"{began} with {section.failure.type}.", link)
@@ -245,7 +246,7 @@ def document_notices(document: Document) -> Iterator[Notice]:
             yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
     anchor = first_trouble(around(document))
     if anchor:
-        yield Notice("failed", "Code outside the sections failed.", f"{SETUP}.html#{anchor}")
+        yield Notice("failed", "Code outside the sections failed.", document.link(SETUP, anchor))
     for line in document.violations:
         yield Notice("doubtful", f"This trace is not consistent: {line}.")
 
@@ -417,6 +418,11 @@ class MachineRow:
     name: str
     folder: str
     document: Document
+
+    def link(self, page: str, anchor: str = "") -> str:
+        """Return the address of one of its pages, from the site's first page."""
+        at = self.document.link(page, anchor)
+        return at if self.document.one_page else f"{self.folder}/{at}"
 
     @property
     def used(self) -> tuple[str, str]:

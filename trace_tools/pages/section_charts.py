@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
-from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
+from trace_tools.pages.document import (
+    Block,
+    Document,
+    Execution,
+    Section,
+    Stop,
+    brief_code,
+    prefix,
+    rows_shown,
+    salient,
+)
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
@@ -52,10 +62,11 @@ def section_figures(section: Section, document: Document) -> list[PageFigure]:
         "because temporary memory inside an operation is not seen."
     )
     roof_caption = "Statements whose FLOPs and bytes were counted."
+    begin = prefix(section.number, one_page=document.one_page)
     return _figures(
-        (TIME, time_caption + HOST * (document.machine.device != "cpu"), _where_time_went(tree)),
-        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
-        _under_the_roof(document, section_points(section), roof_caption),
+        (TIME, time_caption + HOST * (document.machine.device != "cpu"), _where_time_went(tree, begin)),
+        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), f"{begin}memory", MEMORY)),
+        _under_the_roof(document, section_points(section), roof_caption, begin),
     )
 
 
@@ -64,9 +75,9 @@ def index_figures(document: Document) -> list[PageFigure]:
     sections = []
     for s in document.sections:
         name, ns = f"{s.number} {prose.readable_text(s.title)}", sum(time.ns for time in s.times)
-        sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
+        sections.append(StatementTime(name, 0, document.link(s.slug), ns, 1, s.times))
     tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
-    points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
+    points = [point for s in document.sections for point in section_points(s, document.link(s.slug).partition("#")[0])]
     sections_caption = "The whole lecture, section by section, and its slowest lines."
     roof_caption = "All statements of the lecture whose FLOPs and bytes were counted."
     return _figures(
@@ -75,9 +86,9 @@ def index_figures(document: Document) -> list[PageFigure]:
     )
 
 
-def _where_time_went(root: StatementTime, rows: int = 7) -> str | None:
+def _where_time_went(root: StatementTime, begin: str = "", rows: int = 7) -> str | None:
     """Draw where time went; None if it is too short to be worth a figure."""
-    return flame(root, "time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
+    return flame(root, f"{begin}time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
 
 
 def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
@@ -86,11 +97,13 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
-def _under_the_roof(document: Document, points: Iterable[RoofPoint], caption: str) -> tuple[str, str, str | None]:
+def _under_the_roof(
+    document: Document, points: Iterable[RoofPoint], caption: str, begin: str = ""
+) -> tuple[str, str, str | None]:
     roof = roof_of("here", document.machine, points)
     # points far below a roofline do not justify a figure
     worth_drawing = any(not roof.is_far(point) for point in roof.points)
-    drawn = roofline([roof], "roofline", ROOF) if worth_drawing else None
+    drawn = roofline([roof], f"{begin}roofline", ROOF) if worth_drawing else None
     return ROOF, caption + (UNDER if roof.peaks or roof.bytes_per_second else NO_ROOF), drawn
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any
@@ -37,6 +38,8 @@ Image = Callable[[str], str | None]  # maps a path to the address of the image; 
 BEFORE_PUNCTUATION = re.compile(r"<math\b(?:(?!<math\b).)*?</math>[,.;:!?)]+", re.DOTALL)
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
 TERM = 5  # most words of a term
+# Where links lead, by address; None: nowhere. Set while a page is written that contains other pages.
+linked: ContextVar[Callable[[str], str | None]] = ContextVar("linked")
 
 
 def safe_url(url: str) -> str | None:
@@ -227,7 +230,8 @@ class _Renderer(RendererHTML):
         return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(tokens[at])}>\n"
 
     def link_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-        url, title = safe_url(str(tokens[at].attrs["href"])), html.escape(str(tokens[at].attrs.get("title", "")))
+        url = linked.get(safe_url)(str(tokens[at].attrs["href"]))
+        title = html.escape(str(tokens[at].attrs.get("title", "")))
         hover = f' title="{title}"' if title else ""
         return f'<a href="{html.escape(url)}" rel="noreferrer"{hover}>' if url else "<a>"
 

@@ -44,6 +44,7 @@ from trace_tools.pages.document import (
     SourceText,
     brief_code,
     mapped,
+    prefix,
     said_in_runs,
     shared_storages,
     visible,
@@ -73,8 +74,10 @@ _TAKEN = re.compile(
 )
 
 
-def make_document(trace: Trace, lecture: str | None = None) -> Document:
+def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = False) -> Document:
     """Return the document of a trace; `lecture` is the first source's current text, for its prose.
+
+    With `one_page`, no anchor and no number of a narration occurs in two sections.
 
     Raises LectureError if a stored source is not valid Python.
     """
@@ -85,9 +88,10 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     # numbered by position in `main`, so that a run of one section keeps its number
     main, main_frame = ran.tree.main_name, ran.tree.main
     order = list(dict.fromkeys([*functions_called_by(ran.editions[0].source.parsed, main), *calls]))
-    definitions = Definitions(ran)
-    pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)})
+    definitions = Definitions(ran, one_page)
+    numbers = count(1) if one_page else None
+    pages = [_section(ran, n, name, calls[name], definitions, numbers) for n, name in enumerate(order) if name in calls]
+    opening, setup = _around(ran, numbers, {*order, main, *(name for _, name in definitions.places)})
     return Document(
         title=ran.trace.title,
         run=trace.run,
@@ -103,17 +107,26 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         left_out=tuple(trace.run.dropped),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
+        one_page=one_page,
         promise=(ran.titled(ran.definitions[main_frame.frame], main)[1] or None) if main_frame is not None else None,
     )
 
 
-def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
+def _section(
+    ran: Lecture,
+    number: int,
+    function: str,
+    calls: Sequence[Frame],
+    definitions: Definitions,
+    numbers: Iterator[int] | None,
+) -> Section:
     """Return the page of a section: its first call in full, further calls below."""
-    page = _Composer(ran)
+    begin = prefix(number, one_page=numbers is not None)
+    page = _Composer(ran, begin, numbers)
     title, summary = ran.titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
-    blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = definitions.shown_in(blocks, slug, f"section {number}")
+    blocks = fold([*page.body(calls[0], begin, 0), *(page.call(again, 0) for again in calls[1:])], begin)
+    blocks = definitions.shown_in(blocks, slug, f"section {number}", begin)
     # the texts after the last part are the section's summary, unless code follows that part
     parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
     after = blocks[parts[-1] + 1 :] if parts else ()
@@ -151,21 +164,25 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     )
 
 
-def _around(ran: Lecture, shown_elsewhere: set[str]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _around(
+    ran: Lecture, numbers: Iterator[int] | None, shown_elsewhere: set[str]
+) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return the narrative and code of `main` itself, and the module's own code.
 
     The module's `def` statements of called functions and of sections are left out, because their code is shown where it
     ran.
     """
-    page, tree = _Composer(ran), ran.tree
+    tree = ran.tree
+    begin = [prefix(name, one_page=numbers is not None) for name in ("index", "setup")]
+    main, module = (_Composer(ran, one, numbers) for one in begin)
     shown_elsewhere = shown_elsewhere | {frame.function for frame in tree.frames.values()}
     statements = ran.editions[0].source.parsed.statements
     called = frozenset(
         s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in shown_elsewhere
     )
-    opening = page.body(tree.main, "", DEEPEST) if tree.main is not None and tree.main is not tree.module else []
-    setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
-    return mapped(fold(opening), row=with_notes), mapped(fold(setup), row=with_notes)
+    opening = main.body(tree.main, begin[0], DEEPEST) if tree.main is not None and tree.main is not tree.module else []
+    setup = module.body(tree.module, begin[1], 0, skip=called) if tree.module is not None else []
+    return mapped(fold(opening, begin[0]), row=with_notes), mapped(fold(setup, begin[1]), row=with_notes)
 
 
 def _notices(ran: Lecture) -> Iterator[Notice]:
@@ -209,13 +226,18 @@ def _left_out(ran: Lecture, function: str) -> Iterator[str]:
 class _Composer:
     """Lays out the calls of one page, and numbers its narrations."""
 
-    def __init__(self, ran: Lecture) -> None:
+    def __init__(self, ran: Lecture, prefix: str, numbers: Iterator[int] | None) -> None:
         self._ran = ran
-        self._numbers = count(1)
+        self._prefix = prefix
+        self._numbers = count(1) if numbers is None else numbers
 
     def call(self, frame: Frame, depth: int) -> Call:
         """Return one call of a function, folded."""
-        tree, definition, anchor = self._ran.tree, self._ran.definitions[frame.frame], f"call-{frame.frame}"
+        tree, definition, anchor = (
+            self._ran.tree,
+            self._ran.definitions[frame.frame],
+            f"{self._prefix}call-{frame.frame}",
+        )
         blocks: list[Block] = []
         header = None
         if definition is not None:
@@ -421,7 +443,7 @@ def _blank(row: CodeRow) -> bool:
 # --- fold: which calls a page shows ---
 
 
-def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
+def fold(blocks: Iterable[Block], prefix: str = "") -> tuple[Block, ...]:
     """Decide how each call of a page is shown, and give headings their anchors.
 
     A call that contains narrative becomes a part of the text with its own title; others are folded under their line.
@@ -439,7 +461,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
         if _TAKEN.fullmatch(name):
             name = f"{name}-heading"
         anchors[name] += 1
-        return name if anchors[name] == 1 else f"{name}-{anchors[name]}"
+        return prefix + (name if anchors[name] == 1 else f"{name}-{anchors[name]}")
 
     def with_anchors(narration: Narration) -> Narration:
         text = narration.narrative.text if isinstance(narration.narrative, Text) else ""

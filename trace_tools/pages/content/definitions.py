@@ -4,7 +4,7 @@ A recorded call shows its code with its observations. This module shows, folded,
 because its calls are under `@stepover` or inside timed code; later pages link to it.
 
     definitions = Definitions(lecture)
-    blocks = definitions.shown_in(blocks, "13-training_loop", "section 13")
+    blocks = definitions.shown_in(blocks, "13-training_loop", "section 13", "")
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trace_tools.pages.content.lecture import Lecture
-from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, mapped, visible
+from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, address, mapped, visible
 from trace_tools.pages.margin import with_notes
 from trace_tools.source.statements import FUNCTIONS, Statement, sections
 
@@ -27,6 +27,7 @@ class Definitions:
     """Shows each definition once; `places` maps it to its page, the page's name, and the anchor."""
 
     ran: Lecture
+    one_page: bool
     places: dict[_Name, tuple[str, str, str]] = field(default_factory=dict)
 
     @cached_property
@@ -54,7 +55,7 @@ class Definitions:
                 beginning.setdefault((index, statement.first_line), []).append(statement)
         return beginning
 
-    def shown_in(self, blocks: Sequence[Block], page: str, title: str) -> tuple[Block, ...]:
+    def shown_in(self, blocks: Sequence[Block], page: str, title: str, prefix: str) -> tuple[Block, ...]:
         """Return the blocks of a page with all notes of their rows, the code that these name, and links to it."""
         listed: set[_Name] = set()
         ahead: dict[_Name, str] = {}  # the anchor of the first call that the page shows
@@ -81,9 +82,9 @@ class Definitions:
                     yield _definition(name[1], f"#{ahead[name]}", "")
                 elif name in self.places:
                     slug, its_title, anchor = self.places[name]
-                    yield _definition(name[1], f"{slug}.html#{anchor}", its_title)
+                    yield _definition(name[1], address(slug, anchor, one_page=self.one_page), its_title)
                 else:
-                    anchor = f"def-{name[1]}"
+                    anchor = f"{prefix}def-{name[1]}"
                     self.places[name] = page, title, anchor
                     yield replace(_definition(name[1], anchor), shown="folded", blocks=code(name, anchor))
 

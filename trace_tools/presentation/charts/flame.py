@@ -35,7 +35,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
             tip = f"line {time.line}: {time.code}" + times
             link = f"{page}#{link}" if link else ""
         else:
-            page = link
+            page = link.partition("#")[0]
         with drawing.linked(link or None, f"{tip} · {took}, {formats.percent(time.ns / root.ns)}"):
             corner, size = (left, depth * ROW), (max(width - 1, 1), ROW - 1)
             drawing.rect(corner, size, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
