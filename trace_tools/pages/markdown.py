@@ -46,6 +46,7 @@ from trace_tools.presentation.markdown_text import (
     table,
     to_markdown,
 )
+from trace_tools.presentation.report import markdown_blocks
 from trace_tools.trace.model import Ask
 from trace_tools.util import formats
 
@@ -103,22 +104,20 @@ class MarkdownWriter:
         document = self._document
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         setup = self._blocks(document.setup) if document.setup else ()
-        processes = ["process", "ended", "first run", "second run", "peak memory", "remarks"]
+        figures = ((figure.value, figure.label, figure.note) for figure in overview.key_figures(document))
         return joined(
             [
                 f"# {inline_markdown(document.title)}",
                 self._meta(None),
                 *self._notices(overview.document_notices(document)),
+                "\n".join(
+                    f"- **{escape(value)}** {escape(' · '.join(filter(None, more)))}" for value, *more in figures
+                ),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
                 "## " + "Sections",
                 table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
                 *self._drawn("The run in figures", index_figures(document)),
-                "## " + "The machine",
-                table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
-                table(["peak", "rate", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
-                "## " + "The run",
-                table(["", ""], _escaped(overview.run_facts(document))),
-                table(processes, _escaped(map(overview.process_texts, document.run.processes))),
+                *markdown_blocks(overview.machine_and_run(document)),
                 *_claims(overview.claim_lists(document)),
                 *(["## Setup", *folded("Module code that runs before `main`", setup)] if document.setup else []),
                 *self._answers(),
@@ -258,10 +257,6 @@ def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
 
 def _claim_count(held: int, failed: int) -> str:
     return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
-
-
-def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    return [list(map(escape, row)) for row in rows]
 
 
 def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:

@@ -37,6 +37,7 @@ from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation import prose
 from trace_tools.presentation.formulas import mathml
 from trace_tools.presentation.markdown_text import escape
+from trace_tools.presentation.report import Grid, Part, Phrase
 from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
 from trace_tools.util import formats
 
@@ -276,16 +277,6 @@ def claim_lists(document: Document) -> list[ClaimList]:
     return [listed for listed in lists if listed.claims]
 
 
-def headline(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield (name, text): results of the claims, time of `main`, number of recorded steps."""
-    yield "claims", claims_text(document.held, document.failed)
-    for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
-        if times:
-            yield name, f"{formats.spread(times)} for the whole lecture"
-    sections = formats.plural(len(document.sections), "section")
-    yield "recorded", f"{formats.plural(document.steps, 'step')} in {sections}"
-
-
 def key_figures(document: Document) -> Iterator[KeyFigure]:
     """Yield the key figures of a run: its claims, its time, its steps, the machine's peaks and their ridge point."""
     if document.failed:
@@ -337,7 +328,27 @@ def peak_texts(peak: Peak) -> tuple[str, str, str]:
     return peak.name, rate, peak.source
 
 
-def machine_facts(machine: Machine) -> Facts:
+def machine_and_run(document: Document) -> tuple[Part, Part]:
+    """Return the machine with its peaks, and how the trace was made, as parts of a page."""
+    peaks = [_cells(peak_texts(peak), right=(1,)) for peak in document.machine.peaks]
+    processes = [_cells(_process_texts(process), right=(2, 3)) for process in document.run.processes]
+    measured = Grid("index", ("peak", "rate", "source"), peaks, "Peaks")
+    columns = ("process", "ended", "first run", "second run", "peak memory", "remarks")
+    return (
+        Part("The machine", (_facts(_machine_facts(document.machine)), measured), "machine"),
+        Part("The run", (_facts(run_facts(document)), Grid("index", columns, processes, "Processes")), "run"),
+    )
+
+
+def _facts(facts: Facts) -> Grid:
+    return Grid("facts", ("", ""), [_cells(fact) for fact in facts])
+
+
+def _cells(texts: Sequence[str], right: Sequence[int] = ()) -> list[Phrase]:
+    return [Phrase(text, style="right" if column in right else "") for column, text in enumerate(texts)]
+
+
+def _machine_facts(machine: Machine) -> Facts:
     """Return the properties of a machine, without its peaks."""
 
     def size(of: int | None) -> str | None:
@@ -384,7 +395,7 @@ def run_facts(document: Document) -> Facts:
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
 
 
-def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
+def _process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     """Return a process as texts: name, end, time of the first and of the second run, memory, remarks."""
     notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
     if process.other_cores is not None and (load := load_text(process)):

@@ -53,10 +53,10 @@ class Grid:
 
     The kind of rows decides the layout: "sides" (each trace: letter, name, text), "list" (one phrase each), "changes"
     (settings and versions, A, B), "leads" (position, subject, A, B, difference), "timings" (a time on both sides, its
-    ratio, a strip), "side" (a figure for each machine), "index" (any other table).
+    ratio, a strip), "side" (a figure for each machine), "facts" (name and text), "index" (any other table).
     """
 
-    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "index"]
+    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "facts", "index"]
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Phrase]]
     name: str = ""  # for readers who cannot see the table
@@ -189,7 +189,7 @@ def _cut(text: Text) -> Text:
 def markdown(report: Report) -> str:
     """Return the report as Markdown."""
     title = (inline_markdown(report.lecture) if report.lecture else "") + escape(report.title)
-    blocks = [f"# {title}", *_markdown_blocks(report.parts, "##")]
+    blocks = [f"# {title}", *markdown_blocks(report.parts)]
     return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
 
 
@@ -204,15 +204,16 @@ def figure_files(parts: Sequence[Content]) -> dict[str, bytes]:
     return files
 
 
-def _markdown_blocks(parts: Sequence[Content], marks: str) -> Iterator[str]:
+def markdown_blocks(parts: Sequence[Content]) -> Iterator[str]:
+    """Yield parts of a report, or of a page, as blocks of Markdown."""
     for part in parts:
         if isinstance(part, Part) and part.folded:
             yield f"<details><summary>{escape(part.title)}</summary>"
-            yield from _markdown_blocks(part.parts, marks)
+            yield from markdown_blocks(part.parts)
             yield "</details>"
         elif isinstance(part, Part):
-            yield f"{marks} {escape(part.title)}"
-            yield from _markdown_blocks(part.parts, marks)
+            yield f"## {escape(part.title)}"
+            yield from markdown_blocks(part.parts)
         elif isinstance(part, Chart):
             yield f"![{escape(part.title)}](figures/{part.name}.svg)"
         elif isinstance(part, Phrase):
