@@ -68,12 +68,12 @@ def without_plots(text: str) -> str:
 def data_of(script: str) -> str:
     """Return the data at the beginning of a script, unpacked, one value on a line; "" without data that is compared."""
     name, _, following = script.partition(" = ")
-    if name.endswith("Style"):
+    if name == "page.sectionStyle":
         return ""
     data, end = json.JSONDecoder().raw_decode(following)
-    if name == "searchIndex":
+    if name == "page.searchIndex":
         data = unpacked(data)
-    elif name == "var sectionData":
+    elif name == "page.section":
         data = {key: unpacked(text) for key, text in data.items() if key != "floors"}
         data["explored"] = following[end:].removeprefix(";\n")
     return json.dumps(data, indent=0, ensure_ascii=False) + "\n"

@@ -112,7 +112,11 @@ def test_arrow_keys_move_the_slider_or_the_point(opened: Any) -> None:
     for _ in range(3):
         slider.send_keys(LEFT)
     fewer = float(
-        ask(opened, "parsed(document.getElementById(arguments[0]).value)", field(opened, "GPUs").get_attribute("id"))
+        ask(
+            opened,
+            "page.parsed(document.getElementById(arguments[0]).value)",
+            field(opened, "GPUs").get_attribute("id"),
+        )
     )
     assert fewer < 1024 and answer(opened).startswith(f"It takes {days(gpus=fewer)} on ")
     point = opened.find_element("css selector", ".explore .point")

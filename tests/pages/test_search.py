@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.cases_in_one import each
 from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording, matrix
@@ -17,12 +16,12 @@ from tests.pages.test_compose import failing, lecture
 from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
-from trace_tools.pages.search import SearchEntry, abbreviations, entries, index_script
+from trace_tools.pages.search import SearchEntry, entries, index_script
 from trace_tools.trace.model import Claim, Link, Note, Plot, Table, Text, Trace, Value
 
 
 def unpacked(script: str) -> dict[str, Any]:
-    """Decode an index as `finding.js` does."""
+    """Decode an index as `search.js` does."""
     index: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(script.split('"')[1])))
     return index
 
@@ -116,33 +115,3 @@ def test_figures_with_inputs_are_found_by_their_text() -> None:
     indexed = [(e.kind, e.anchor, e.text) for e in entries_of(explored_lecture())]
     text = "How long It takes 9.494 days on 1024 H100s, which is quick."
     assert ("figure", "said-2", text) in indexed
-
-
-@each(
-    ("text", "expected"),
-    [
-        ("A mixture of experts (MoE) has many.", [("MoE", "mixture of experts")]),
-        ("counted in floating-point operations (FLOPs).", [("FLOP", "floating-point operations")]),
-        ("divide by the root mean square (RMS) of it", [("RMS", "root mean square")]),
-        ("the model FLOPs utilization, MFU. An MFU of 0.5", [("MFU", "model FLOPs utilization")]),
-        ("HFU, hardware FLOPs utilization, counts", [("HFU", "hardware FLOPs utilization")]),
-        ("RoPE (rotary position embedding) turns", [("RoPE", "rotary position embedding")]),
-        ("low-rank adaptation (LoRA) trains less", [("LoRA", "low-rank adaptation")]),
-        ("A GPU (the processor that trains models) is rented", []),
-        ("its own memory (HBM) is fast", []),
-        ("weights, AdamW keeps two averages", []),
-        ("the first (A), the second (B)", []),
-        ("", []),
-    ],
-)
-def test_abbreviations_are_paired_with_their_meaning(text: str, expected: list[tuple[str, str]]) -> None:
-    assert abbreviations([text]) == expected
-
-
-def test_the_first_meaning_of_an_abbreviation_is_kept() -> None:
-    texts = ["mixture of experts (MoE)", "MoE, model of everything, is another", "a margin of error (MoE)"]
-    assert abbreviations(texts) == [("MoE", "mixture of experts")]
-
-
-def test_abbreviation_search_handles_very_long_texts() -> None:
-    assert abbreviations(["word " * 20_000, "A B " * 20_000, "(" * 20_000, "AB, " * 5_000, "a-" * 200_000]) == []

@@ -81,7 +81,7 @@ def test_a_partial_trace_has_pages_next_to_complete_ones(tmp_path: Path) -> None
 
 def listed(site: Path) -> list[dict[str, Any]]:
     """Return the machines that the scripts of a site's pages know."""
-    machines: list[dict[str, Any]] = json.JSONDecoder().raw_decode((site / "machines.js").read_text(), 15)[0]["list"]
+    machines: list[dict[str, Any]] = json.JSONDecoder().raw_decode((site / "machines.js").read_text(), 16)[0]["list"]
     return machines
 
 

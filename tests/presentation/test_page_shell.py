@@ -16,7 +16,7 @@ from trace_tools.presentation.page_shell import (
     allowed,
     assets,
     environment,
-    script_file,
+    section_script,
     source_hash,
 )
 
@@ -31,13 +31,13 @@ def test_the_policy_allows_only_the_pages_style_and_script() -> None:
 
 
 def test_assets_are_selected() -> None:
-    page, both = assets("page"), assets("page", "search")
+    page, both = assets("page"), assets("page", "questions", "figures")
     assert page.css == (HERE / "static" / "page.css").read_text(encoding="utf-8")
     assert both.css.startswith(page.css) and both.js.startswith(page.js) and len(both.js) > len(page.js)
 
 
 def test_script_files_contain_their_style() -> None:
-    style = script_file("section.js", "player").removeprefix("sectionStyle = ")
+    style = section_script().removeprefix("page.sectionStyle = ")
     assert ".panel {" in json.JSONDecoder().raw_decode(style)[0]
 
 

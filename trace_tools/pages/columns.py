@@ -6,7 +6,7 @@ Of each line that ran: a key (a checksum of its code, and its turn among equal l
 in nanoseconds, and its results. Nothing depends on other machines: the script matches lines by their keys, so that what
 was not edited matches wherever it is.
 
-    floors_block(timed_lines(section), known_machines())     "eNq1W…", for `floors.js`; "" if no line has a bound
+    floors_block(timed_lines(section), known_machines())     "eNq1W…", for `compare.js`; "" if no line has a bound
 
 Each time gets the lower bound of the same work (of one call if it was measured) on the machine that a reader selects.
 The texts are made here, so that the script needs no formulas.

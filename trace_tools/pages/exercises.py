@@ -1,7 +1,7 @@
-r"""The questions of a page with their answers; in a browser, `answering.js` checks the reader's answer.
+r"""The questions of a page with their answers; in a browser, `questions.js` checks the reader's answer.
 
 Exercise(ask)            what `narratives.html.j2` and the Markdown below write
-divided(blocks)          the blocks after a question, which `exercises.js` folds until it is answered
+divided(blocks)          the blocks after a question, which `questions.js` folds until it is answered
 
 On paper and on Markdown pages, the answers are at the end of the section.
 """
@@ -89,7 +89,7 @@ class Exercise:
 
     @property
     def data(self) -> Markup:
-        """What `answering.js` needs, for an attribute in single quotes, in which JSON's double quotes stay."""
+        """What `questions.js` needs, for an attribute in single quotes, in which JSON's double quotes stay."""
         judged = {
             "kind": "choice" if self.answer.choices else "text" if self.range is None else "number",
             "right": self.range or self.answer.value,

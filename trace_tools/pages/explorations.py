@@ -1,8 +1,8 @@
-r"""Show a figure with inputs: a sentence and a table with the lecture's numbers; `exploring.js` adds the inputs.
+r"""Show a figure with inputs: a sentence and a table with the lecture's numbers; `explore.js` adds the inputs.
 
     sentence_html(it), tables(it.exploration)    what `narratives.html.j2` writes
     as_markdown(it)                              'It takes **143.9 days**.\n\n| … |'
-    script({"said-3": it})      'var explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
+    script({"said-3": it})      'page.explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
 
 The script receives a figure as data. Only formulas, written by `arithmetic.javascript`, are code.
 """
@@ -62,7 +62,7 @@ def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = 
 
 
 def shown(one: Input | Result, decimal: bool) -> str:
-    """Format a number with its unit, as `exploring.js` does."""
+    """Format a number with its unit, as `explore.js` does."""
     value, unit = one.value, one.unit
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -76,7 +76,7 @@ def script(figures: Mapping[str, Explore]) -> str:
     if not figures:
         return ""
     data = json.dumps({identity: _visible(_data(it.exploration, it.text)) for identity, it in figures.items()})
-    return f"var explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
+    return f"page.explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
 
 
 def _is_decimal(exploration: Exploration) -> bool:

@@ -134,12 +134,11 @@ class HtmlWriter:
         floored = floors_block(timed_lines(section), known_machines())
         drawn = section_figures(section, self._document)
         explored = _explored(section)
-        more = ["explore"] if explored else []
         page = self._page(
             "section.html.j2",
             _HtmlPage(self._document, site, section, section.blocks, section.shared),
             _allowing(
-                assets("page", "search", "figures", "exercises", *more),
+                assets("page", "questions", "figures"),
                 section.blocks,
                 self._site.picture,
             ),
@@ -156,7 +155,7 @@ class HtmlWriter:
             "floors": floored,
         }
         script = explorations.script(explored)
-        self._sections[section.slug] = page, f"var sectionData = {json.dumps(data)};\n{script}"
+        self._sections[section.slug] = page, f"page.section = {json.dumps(data)};\n{script}"
         return self._sections[section.slug]
 
     def index(self) -> str:
@@ -166,7 +165,7 @@ class HtmlWriter:
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
-            _allowing(assets("page", "overview", "search", "figures"), around, self._site.picture),
+            _allowing(assets("page", "index", "figures"), around, self._site.picture),
             overview.document_notices(document),
             drawn=index_figures(document),
         )
@@ -230,7 +229,7 @@ class HtmlWriter:
             return None
         blocks = (*document.opening, *document.setup)
         page = _HtmlPage(document, self._site, None, blocks, shared_storages(around))
-        return self._page("setup.html.j2", page, assets("page", "search", "figures"), (), is_setup=True)
+        return self._page("setup.html.j2", page, assets("page", "figures"), (), is_setup=True)
 
     def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
         document = self._document
@@ -240,7 +239,7 @@ class HtmlWriter:
 
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
-        return index_script(self._document) + str(assets("finding").js)
+        return index_script(self._document) + str(assets("search").js)
 
 
 def _link(document: Document, slug: str, url: str) -> str | None:
@@ -282,14 +281,10 @@ def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[s
 
 def _alone(explored: Mapping[str, Explore], floored: str) -> Assets:
     """Return the style and script of a self-contained page, with a policy that forbids loading anything."""
-    shown = assets("page", "overview", "figures", "exercises", "whole")
-    floors = ["floors"] if floored else []
-    answers = ["explore", "exploring"] if explored else []
-    answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)
-    beside = f"const sectionData = {json.dumps({'floors': floored})};\n" if floored else ""
-    files = allowed(
-        shown.css + answering.css, f"{shown.js}{beside}{_inline(explorations.script(explored))}{answering.js}"
-    )
+    shown = assets("page", "questions", "index", "figures")
+    data = f"page.section = {json.dumps({'floors': floored})};\n" if floored else ""
+    more = assets(*(["compare"] if floored else []), *(["explore"] if explored else [])).js
+    files = allowed(shown.css, f"{shown.js}{data}{_inline(explorations.script(explored))}{more}")
     return replace(files, policy=files.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
 
 
@@ -331,12 +326,10 @@ def site_index(
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
     cover = overview.cover(first.document) if first is not None else None
-    names = ["page", "overview", *(["search"] if searched is not None else [])]
-    files = assets(*names)
+    files = assets("page", "index", "figures")
     if cover is not None and cover.explored:
-        answering = assets("numbers", "explore", "exploring")
-        script = f"{files.js}{_inline(explorations.script(cover.explored))}{answering.js}"
-        files = allowed(files.css + answering.css, script, beside=searched is not None)
+        script = _inline(explorations.script(cover.explored))
+        files = allowed(files.css, f"{files.js}{assets('questions').js}{script}{assets('explore').js}", beside=True)
     text = template.render(
         title=title,
         machines=machines,

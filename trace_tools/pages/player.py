@@ -207,7 +207,7 @@ def step_block(section: Section) -> str:
             ],
             "stops": list(map(_written, stepping.stops)),
             "shared": [formats.one_line(label, 20) for label in section.shared],
-            "said": stepping.narrations,
+            "narrations": stepping.narrations,
         }
     )
 

@@ -34,7 +34,7 @@ from trace_tools.pages.document import Document, SourceText
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import SECTION, SECTION_PARTS, script_file
+from trace_tools.presentation.page_shell import SECTION, assets, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import Loaded, load
@@ -220,7 +220,7 @@ def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str
     files: dict[str, str | None] = {}
     if part == 0:
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-        files |= {FILE: pages.search_index(), SECTION: script_file(SECTION, *SECTION_PARTS)}
+        files |= {FILE: pages.search_index(), SECTION: section_script()}
     for section in document.sections[part::parts]:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.js"] = pages.section_data(section)
@@ -256,7 +256,7 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
     data = json.dumps({"list": listed, "report": f"{REPORTS}/index.html" if has_reports else None}, ensure_ascii=False)
     return {
-        MACHINES: f"siteMachines = {data};\n{script_file(MACHINES, 'machines')}".encode(),
+        MACHINES: f"page.machines = {data};\n{assets('compare').js}".encode(),
         "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }

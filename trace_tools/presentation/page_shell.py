@@ -1,6 +1,6 @@
 """The shell of every HTML page: templates that escape everything, and a content policy for its scripts and styles.
 
-    environment(HERE / "templates").get_template("section.html.j2").render(assets=assets("page", "search"), …)
+    environment(HERE / "templates").get_template("section.html.j2").render(assets=assets("page"), …)
 
 Pages and reports (`diff`) add their own templates, filters, styles and scripts.
 """
@@ -23,10 +23,6 @@ from trace_tools.util import formats
 
 HERE = Path(__file__).parent
 SECTION = "section.js"  # the script file next to the pages, shared by all of them
-SECTION_PARTS = (  # of it, in `static/`
-    *("hanging", "linked", "player", "floors"),
-    *("numbers", "answering", "exploring"),
-)
 
 # The icon: three memory stacks, in the colours of the figures.
 _BARS = "".join(
@@ -59,16 +55,19 @@ def source_hash(text: str) -> str:
 
 @lru_cache(maxsize=32)
 def assets(*names: str) -> Assets:
-    """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
+    """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …
+
+    Script files next to the page are allowed, as for the search.
+    """
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(path.read_text(encoding="utf-8") for path in paths if path.exists()) for paths in files)
-    return allowed(css, js, beside="search" in names)
+    return allowed(css, js, beside=True)
 
 
-def script_file(file: str, *names: str) -> str:
-    """Return a script file of some parts, with their style as a variable named after the file: `sectionStyle`."""
-    parts = assets(*names)
-    return f"{Path(file).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
+def section_script() -> str:
+    """Return the script file of all sections, with its style."""
+    style, script = assets("player").css, assets("player", "explore").js
+    return f"page.sectionStyle = {json.dumps(style, ensure_ascii=False)};\n{script}"
 
 
 def environment(*folders: Path) -> Environment:

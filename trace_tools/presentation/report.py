@@ -266,7 +266,7 @@ def html(report: Report, home: str | None = None, pages: str | None = None) -> s
         _environment()
         .get_template("report.html.j2")
         .render(
-            assets=assets("page", *(["search"] if pages is not None else []), "comparing"),
+            assets=assets("page", "report"),
             page={"home": home or "#text"},
             report=report,
             folder=pages,

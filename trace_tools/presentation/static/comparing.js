@@ -1,2 +1,0 @@
-"use strict";
-addEventListener("beforeprint", () => document.querySelectorAll("details:is(.more, .whole)").forEach((box) => { box.open = true; }));
