@@ -38,7 +38,7 @@ ACTIVITIES = {  # of the processes of a trace, except the passes
     "describe": "looking at this machine",
 }
 EXITS = ("SystemExit", "KeyboardInterrupt")  # exceptions that end a run in spite of `--keep-going`
-LONGEST = 5
+SECTIONS_SHOWN = 5  # of the slowest
 SHORTEST_S = 0.1  # shorter times are left out
 SHORTEST_NS = 100_000  # least time of a step that shows the noise of the machine
 NOISY = 0.10  # half the range between passes over the median, of a typical step
@@ -113,9 +113,9 @@ def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[
     processes = [("1 pass" if len(passes) == 1 else f"{len(passes)} passes", sum(passes))]
     processes += [(activity(name), wall) for name, wall in seconds if ProcessId.parse(name).kind != PASS]
     first = [(frame.function, step.cold_ns[0] / 1e9) for step, frame in Tree(trace).section_calls() if step.cold_ns]
-    slowest = sorted(first, key=lambda item: -item[1])[:LONGEST]
+    slowest = sorted(first, key=lambda item: -item[1])[:SECTIONS_SHOWN]
     listed = [(f"time {sum(wall for _, wall in seconds):.1f} s", processes), ("slowest sections, first run", slowest)]
-    lines = [(title, [f"{name} {wall:.1f} s" for name, wall in of if wall >= SHORTEST_S]) for title, of in listed]
+    lines = [(title, [f"{name} {wall:.1f} s" for name, wall in parts if wall >= SHORTEST_S]) for title, parts in listed]
     return [f"{title}: {', '.join(parts)}" for title, parts in lines if parts]
 
 

@@ -21,7 +21,7 @@ from trace_tools.presentation.markdown_text import inline_markdown, joined, to_m
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
 
-MOST = 12  # most choices, and most slips, that are shown
+CHOICES_SHOWN = 12  # most choices, and most slips, that are shown
 _COUNTED = {
     "code": ("code", "code"),
     "text": ("text", "text"),
@@ -51,12 +51,12 @@ class Exercise:
     @property
     def choices(self) -> list[str]:
         """The choices, as many as are shown."""
-        return (self.answer.choices or [])[:MOST]
+        return (self.answer.choices or [])[:CHOICES_SHOWN]
 
     @property
     def slips(self) -> list[tuple[int | float | str, str]]:
         """The known wrong answers with their causes, as many as are shown."""
-        return (self.answer.slips or [])[:MOST]
+        return (self.answer.slips or [])[:CHOICES_SHOWN]
 
     @property
     def range(self) -> tuple[float, float] | None:

@@ -22,7 +22,7 @@ MACHINE = (
     *("multiprocessors", "compute_capability", "memory_bytes"),
 )
 INSTALLED = ("driver", "cuda", "tf32", "ram_bytes", "l2_bytes", "os")
-LONGEST = 120
+NOTE_CHARACTERS = 120
 
 _NUMBER = re.compile(r"[0-9.]+")
 
@@ -87,4 +87,4 @@ def notes_of(side: Side, letter: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return formats.one_line(text, LONGEST)
+    return formats.one_line(text, NOTE_CHARACTERS)

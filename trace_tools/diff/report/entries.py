@@ -121,7 +121,7 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
         leads_others = row.number in explained and f.verdict != "not judged"
         if is_explained or not (f.matters or everything or leads_others):
             continue
-        if aspect == "flops" and any(of.subject.kind == "step" for of in row.findings):
+        if aspect == "flops" and any(f.subject.kind == "step" for f in row.findings):
             continue  # one side lacks the step, which is an entry already
         compared = (f.detail, f.durations.overall) if aspect == "time" else None
         statement = (difference.function_of(row), row.b is None, row.step.statement)

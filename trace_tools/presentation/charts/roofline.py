@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 680.0, 340.0
 LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
 ROW = 17.0  # height of a line of the legend
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-FEW = 4  # so many machines have a line for each of their peaks
+MACHINES_WITH_ALL_PEAKS = 4  # so many machines have a line for each of their peaks
 NAMED = 16  # most points with labels
 SMALL = 11.0  # size of such a label
 DRAWN = 1e-100, 1e100  # range of rates and intensities: their quotients must be finite as well
@@ -90,7 +90,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     placed = {n: roof for n, roof in enumerate(roofs) if roof.points or (roof.peaks and roof.bytes_per_second)}
     if not placed:
         return None
-    if len(placed) > FEW:
+    if len(placed) > MACHINES_WITH_ALL_PEAKS:
         placed = {n: replace(r, peaks=tuple(sorted(r.peaks, key=lambda p: p[1])[-1:])) for n, r in placed.items()}
     shown = list(placed.values())
     far = [[roof.is_far(point) for point in roof.points] for roof in shown]
@@ -117,7 +117,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
         with drawing.classed(f"m{machine}"):
             for line in _draw_roof(drawing, roof, machine, axes):
                 labels.avoid(line)
-                if len(shown) > FEW:
+                if len(shown) > MACHINES_WITH_ALL_PEAKS:
                     marker(drawing, line[-1], machine)
     names: list[tuple[Point, str]] = []
     # the first machine is drawn last, on top
@@ -189,7 +189,7 @@ def _entries(roofs: Mapping[int, Roof]) -> list[tuple[int, int | None, bool, str
     for machine, roof in roofs.items():
         peaks = [f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks]
         steps = [formats.plural(len(roof.points), "step")] if roof.points else []
-        if len(roofs) > FEW:
+        if len(roofs) > MACHINES_WITH_ALL_PEAKS:
             entries.append((machine, 0 if peaks else None, True, f"{roof.label}: {', '.join(peaks or steps)}"))
         else:
             entries += [(machine, number, False, f"{roof.label}: {words}") for number, words in enumerate(peaks)]
