@@ -134,7 +134,7 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_550, 6_200),
+    "tracing": (5_350, 6_200),
     "pages": (5_150, 4_300),
     "diff": (4_600, 4_600),
     "presentation": (2_250, 1_500),
@@ -149,7 +149,7 @@ CEILINGS = {
     "live": (290, 350),
     "util": (790, 600),
     "edtrace": (260, 500),
-    "package": (29_740, 28_500),
+    "package": (29_540, 28_500),
     "modules": (186, 160),
     "JavaScript": (1_670, 1_600),
     "CSS": (780, 700),

@@ -51,7 +51,6 @@ def _attributes(name: str) -> dict[str, Any]:
         "metavar": option.metavar,
         "default": default,
         "show_default": type(default) in (int, float, str),
-        "multiple": isinstance(default, tuple),
         "is_flag": option.type is bool,
     }
 

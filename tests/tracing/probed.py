@@ -63,7 +63,6 @@ def _plain_values(observed: Any) -> list[list[Any]]:
 
 def recorded_run(run: RunRecord, program: Instrumented) -> Any:
     """Return a run in a form that is short to compare: lists instead of None, plain values, statements by number."""
-    number_of = {number: statement for statement, (number, *_) in program.places.items()}
     names = {name: number for number, name in program.functions.items()}
     claims = {test: statement for statement, (test, _) in program.claims.items()}
 
@@ -80,7 +79,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
         return types.SimpleNamespace(
             seq=step.id,
             frame=step.frame,
-            statement=number_of[step.statement],
+            statement=step.statement,
             execution=step.execution,
             ns=ns,
             device_ns=device_ns,
@@ -111,7 +110,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
     return types.SimpleNamespace(
         steps={step.id: recorded(step) for step in run.steps.values()},
         frames={frame.frame: called(frame) for frame in run.frames.values()},
-        omitted={(one.frame, number_of[one.statement]): (one.omitted, one.host_ns) for one in run.omitted},
+        omitted={(one.frame, one.statement): (one.omitted, one.host_ns) for one in run.omitted},
         refused=run.refused,
         record=run,
         ending=run.ending,
@@ -210,7 +209,7 @@ class Probed:
     @property
     def run(self) -> Any:
         """The last run, as the parent process reads it, in the form of `recorded_run`."""
-        return recorded_run(read_process(self.journal.path, [self.source]).runs[-1], self.program)
+        return recorded_run(read_process(self.journal.path, self.source).runs[-1], self.program)
 
 
 class Clock:

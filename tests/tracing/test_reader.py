@@ -184,7 +184,7 @@ def test_a_killed_section_keeps_its_finished_steps(tmp_path: Path) -> None:
         [sys.executable, "-c", PROCESS, KILLED, str(journal)], cwd=Path(__file__).parents[2], check=False
     )
     assert killed.returncode == -signal.SIGKILL
-    [run] = read_process(journal, [source]).runs
+    [run] = read_process(journal, source).runs
     line = {code: lecture_line(KILLED, code) for code in ("first()", "second()", "x =", "z =", "y =", "print", "time")}
     steps = {code: [s for s in run.steps.values() if s.line == at] for code, at in line.items()}
     values = {code: [value.value for s in steps[code] for _, value in s.values or ()] for code in ("x =", "y =", "z =")}
@@ -288,7 +288,7 @@ def test_runs_take_little_memory_per_step(tmp_path: Path) -> None:
         Journal(path).write([*rows, RunEnd("complete", 1, [])])
     tracemalloc.start()
     try:
-        runs = [run for path in paths for run in read_process(path, [source]).runs]
+        runs = [run for path in paths for run in read_process(path, source).runs]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

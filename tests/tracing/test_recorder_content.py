@@ -410,7 +410,7 @@ def f(): pass
         ("yield from inner()", "inner"): 2,
         ("f()", "f"): 2,
     }
-    suspending = {line for _, line, _, suspends in lecture.program.places.values() if suspends}
+    suspending = {line for line, _, suspends in lecture.program.places.values() if suspends}
     assert suspending == {9, 10, 12}
     assert [step.execution for step in lecture.steps("yield work(i)")] == [1, 2, 1]
 

@@ -30,7 +30,7 @@ DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {F
 @click.argument("lecture", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True, help=OUT)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help=PORT)
-@trace_options("device", "keep_going", "include", device=DEVICE)
+@trace_options("device", "keep_going", device=DEVICE)
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the pages in a browser.")
 def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: bool) -> None:
     """Show a lecture's pages and update them at each save.

@@ -58,7 +58,6 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
       trace-tools trace talk.py --only matmul       only one section
       trace-tools trace -m course.lecture_01        a module inside a package
       trace-tools trace talk.py --device cuda:1     on the second GPU
-      trace-tools trace talk.py --include model.py  also what happens inside model.py
     """
     if (lecture is None) == (options.module is None):
         raise UsageError("expected a lecture, as in `trace-tools trace talk.py`, or -m and the name of a module")

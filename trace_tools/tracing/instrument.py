@@ -90,9 +90,8 @@ class Instrumented:
     covered: frozenset[int]  # statements and functions under @stepover
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → source of its test, and of the sides of the test
     catching: frozenset[int]  # statements inside a `try` or `with` of the same function that catches AssertionError
-    # statement → its number in its source, its line, whether it has inspected expressions, and whether it may suspend
-    places: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)
-    sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
+    # statement → its line, whether it has inspected expressions, and whether it may suspend
+    places: dict[int, tuple[int, bool, bool]] = field(default_factory=dict)
     main: str = MODULE  # the function that calls the sections
     cells: frozenset[int] = frozenset()  # the sections of a script, whose frames are of the module's own code
 
@@ -108,18 +107,14 @@ def instrument(
     skipped: frozenset[str] = frozenset(),
     *,
     keep_going: bool = False,
-    first: int = 0,
-    imported: bool = False,
 ) -> Instrumented:
     """Return `source` with probes; in its main function, functions named in `skipped` have no effect and return None.
 
     With `keep_going`, an exception from a section does not leave the main function, provided that the call is a whole
-    statement of its body. `first` is the number of the first statement. In an `imported` source, only functions have
-    probes.
+    statement of its body.
     """
     private = parse_source(source.text, source.path)  # the visitors modify the tree
-    made = _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported)
-    return made.run()
+    return _Instrumenter(private, directives, skipped, keep_going=keep_going).run()
 
 
 @dataclass
@@ -140,20 +135,16 @@ class _Instrumenter:
         skipped: frozenset[str],
         *,
         keep_going: bool,
-        first: int,
-        imported: bool,
     ) -> None:
         self.source = source
         self.skipped = skipped
-        self.first = first
-        self.imported = imported
         self.main = main_of(source)
         definition, named = source.function(self.main), set(sections(source)) if keep_going else set()
         body: list[ast.stmt] = definition.node.body if definition is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
         if keep_going:
             self.survived |= {cell.node for cell in source.cells}
-        self.number_of = {s.node: s.number for s in source.numbered}
+        self.number_of: dict[ast.AST, int] = {s.node: s.number for s in source.numbered}
         self.notes = {s.number: _Notes() for s in source.numbered}
         self.inspected = {directive.statement for directive in directives if directive.name == "inspect"}
         for directive in directives:
@@ -177,13 +168,12 @@ class _Instrumenter:
             and marked.isdisjoint(self.number_of[part] for part in ast.walk(s.node) if isinstance(part, ast.stmt))
         )
         self.compiled = compiled_functions(source)
-        # by the recorder's numbers, as in all attributes below
-        self.functions = {} if imported else {MODULE_FRAME: MODULE}
+        self.functions = {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
-        self.cells = frozenset(first + cell.number for cell in source.cells)
+        self.cells = frozenset(cell.number for cell in source.cells)
         self.catching = frozenset(
-            self.recorded_number(node)
+            self.number_of[node]
             for statement in source.statements
             if catches_assertions(statement.node)
             for child in statement.node.body  # type: ignore[attr-defined]
@@ -193,20 +183,14 @@ class _Instrumenter:
 
     def run(self) -> Instrumented:
         body = self.source.tree.body
-        start = len(body) if self.imported else preamble_length(body)
-        if self.imported:
-            body = [_Functions(self).visit(node) for node in body]
-        cells = [] if self.imported else [cell.node for cell in self.source.cells]
-        framed = self._framed(MODULE_FRAME, cells or body[start:])
+        start = preamble_length(body)
+        framed = self._framed(MODULE_FRAME, [cell.node for cell in self.source.cells] or body[start:])
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         return Instrumented(
             tree=fill_positions(tree),
             functions=self.functions,
-            places={
-                self.first + s.number: (s.number, s.line, s.number in self.inspected, suspends(s.node))
-                for s in self.source.numbered
-            },
-            covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
+            places={s.number: (s.line, s.number in self.inspected, suspends(s.node)) for s in self.source.numbered},
+            covered=frozenset(number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
             main=self.main,
@@ -272,19 +256,19 @@ class _Instrumenter:
         number = self.number_of[node]
         if node in self.emitting or node in self.compiled:
             return node
-        self.functions[self.recorded_number(node)] = qualified_name(self.source.statements[number])
+        self.functions[self.number_of[node]] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         body = node.body[start:]
         if not body:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        framed = self._framed(self.recorded_number(node), body, self.notes[number].header, self.returned.get(node))
+        framed = self._framed(self.number_of[node], body, self.notes[number].header, self.returned.get(node))
         _hide_names(framed)
         # Dynamo folds the first call to True and never reads the other names. The body as written runs outside the
         # handler, so that `sys.exception()` is what it was, and without generated names in its `locals()`.
         as_written = ast.BoolOp(ast.Or(), [ast.Call(load(IS_COMPILING), [], []), load(TIMED)])
-        opened = ast.IfExp(as_written, ast.Constant(None), _open(self.recorded_number(node)))
+        opened = ast.IfExp(as_written, ast.Constant(None), _open(self.number_of[node]))
         no_hooks = ast.ExceptHandler(load("NameError"), None, [assign(FRAME, ast.Constant(None))])
         is_none = ast.Compare(load(FRAME), [ast.Is()], [ast.Constant(None)])
         gone = ast.Delete([ast.Name(FRAME, ast.Del())])
@@ -356,8 +340,8 @@ class _Instrumenter:
 
     def _cell(self, node: Cell, notes: _Notes) -> list[ast.stmt]:
         """cell → open a frame; its statements; close it, and continue in the module's frame."""
-        self.functions[self.recorded_number(node)] = node.name
-        return self._in_frame(self.recorded_number(node), self._block(node.body))
+        self.functions[self.number_of[node]] = node.name
+        return self._in_frame(self.number_of[node], self._block(node.body))
 
     def _other(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
         return [_Functions(self).visit(node), *self._remarks(node.body)] if isinstance(node, ast.ClassDef) else [node]
@@ -443,7 +427,7 @@ class _Instrumenter:
 
     def claim(self, node: ast.Assert) -> list[ast.stmt]:
         """assert a == b, m → if (l := a) == (r := b): held(l, r); elif broken(l, r): l = r = None; assert False, m."""
-        number = self.recorded_number(node)
+        number = self.number_of[node]
         sides: list[tuple[str, ast.expr]] = []
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
@@ -488,15 +472,11 @@ class _Instrumenter:
 
     # ------------------------------------------------------------------ small pieces
 
-    def recorded_number(self, node: ast.AST) -> int:
-        """Return a statement's number in the records."""
-        return self.first + self.number_of[node]  # type: ignore[index]
-
     def step(self, kind: str, node: ast.stmt) -> ast.Expr:
-        return at(node, [probe(kind, ast.Constant(self.recorded_number(node)))])[0]
+        return at(node, [probe(kind, ast.Constant(self.number_of[node]))])[0]
 
     def _enter(self, node: ast.stmt) -> ast.expr:
-        return frame_call("enter", ast.Constant(self.recorded_number(node)))
+        return frame_call("enter", ast.Constant(self.number_of[node]))
 
     def _name(self) -> str:
         return f"_@{next(self.names)}"

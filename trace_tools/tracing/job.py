@@ -16,27 +16,12 @@ from pathlib import Path
 import msgspec
 
 from trace_tools.errors import TraceFileError
-from trace_tools.source.statements import ParsedSource, parse_source
 from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import replace_file
 
 JOB = "job.json"
 WRITTEN = "written.json"  # file in the run's folder: names of files that the last run wrote in its private copy
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A module that is traced with the lecture: its import name, its path in the trace, and its source."""
-
-    name: str
-    path: str
-    text: str
-
-    @property
-    def source(self) -> ParsedSource:
-        """The parsed source of the module."""
-        return parse_source(self.text, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +33,6 @@ class Job:
     options: TraceOptions
     torch: bool = False  # whether the lecture needs torch; else it is not loaded
     skipped: tuple[str, ...] = ()  # functions that the main function must not call
-    modules: tuple[Module, ...] = ()  # `--include`
     device: str = "cpu"  # device type: "cpu", "cuda"
     started: str = ""  # time in UTC, to the second
     commit: str | None = None

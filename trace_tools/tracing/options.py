@@ -5,7 +5,7 @@
     options.recorded()                             {"passes": 5, "seed": 0, …}: fields of `Run`, the head of the trace
 
 To add an option, add a field here, and the code that acts on it. `config` makes it an option of `trace`; worker
-processes receive all options as JSON, so each value is a text, a number, a bool, None or a tuple.
+processes receive all options as JSON, so each value is a text, a number, a bool or None.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class TraceOptions:
         None, bool, "After an error, record it and run the next section (default: not on a CPU)."
     )
     inspect_all: bool = _option(False, bool, "Record every value that is assigned, as if marked @inspect.")
-    include: tuple[str, ...] = _option((), str, "Also trace this module or package.", "PATH|MODULE")
     name: str | None = _option(None, str, "Name of this machine's folder (default: the device's name).")
     draft: bool = _option(False, bool, "Run once, for a quick look at the pages.")
     force: bool = _option(False, bool, "Replace the trace in this machine's folder, whatever it is.")

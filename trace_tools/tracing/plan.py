@@ -17,7 +17,6 @@ from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
 from trace_tools.trace.model import MODULE
 from trace_tools.trace.validation import FOLDER
-from trace_tools.tracing.included import find_modules
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
@@ -38,7 +37,6 @@ def planned(lecture: Path, options: TraceOptions = DEFAULTS) -> tuple[Job, Parse
         job,
         torch=options.device not in (None, "cpu") or needs_torch(imported(source, job.folder)),
         skipped=skipped(source, options),
-        modules=tuple(find_modules(options.include, lecture)) if options.include else (),
     ), source
 
 

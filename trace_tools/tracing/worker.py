@@ -43,7 +43,7 @@ from trace_tools.metering import measurement
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, uncalled_main
 from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
-from trace_tools.tracing import failures, included, survey
+from trace_tools.tracing import failures, survey
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, still_running, wait_for_others
@@ -154,15 +154,11 @@ class _Pass:
         adopt_words(job.root)
 
     def _instrumented(self, source: ParsedSource) -> Instrumented:
-        """Insert the probes into the lecture, and into the included modules when they are imported."""
+        """Insert the probes into the lecture."""
         options = self.job.options
         directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
         skipped = frozenset(self.job.skipped)
-        program = instrument(source, directives, skipped, keep_going=bool(options.keep_going))
-        programs = included.instrumented([source, *(module.source for module in self.job.modules)])
-        if self.job.modules:
-            sys.meta_path.insert(0, included.Loading(self.job.modules, programs))
-        return included.together([program, *programs])
+        return instrument(source, directives, skipped, keep_going=bool(options.keep_going))
 
     def run(self) -> int:
         """Run the lecture and its exit functions; return this process's status."""
@@ -319,7 +315,6 @@ class _Pass:
             # The counted run is slow, so claims about time may fail in it. There only those raise that did before.
             failing_claims_raise=not (self.job.options.keep_going or counted),
             raised=self.raised,
-            included=frozenset(module.name for module in self.job.modules),
         )
         return recorder, meter
 

@@ -46,7 +46,7 @@ class Runs:
         calls = CallCounter()
         for _, call in sorted(run.frames.items()):  # callers before callees
             caller = TOP if call.of is None else run.positions.get(call.of, UNKNOWN)
-            position = self.positions.of_call(calls.key(caller, (call.source, call.function)))
+            position = self.positions.of_call(calls.key(caller, call.function))
             run.calls_at[position] = call
             run.call_positions[call.frame] = position
             for step in steps_of.get(call.frame, ()):
@@ -62,9 +62,9 @@ class Runs:
             if call in run.calls_at:
                 return (run.calls_at[call].frame, statement) in run.omissions
             key = self.positions.keys[call]
-            assert isinstance(key, CallKey) and isinstance(key.function, tuple)  # as `_locate` made it
+            assert isinstance(key, CallKey)
             if key.caller in run.steps_at or key.caller < 0:
-                return key.function[1] in run.refused
+                return key.function in run.refused
             position = key.caller
         return True
 

@@ -96,8 +96,7 @@ def merge(folder: Path) -> Trace:
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
     if not passes:
         raise NothingRecordedError(f"nothing was recorded; {last_words(folder)}")
-    sources = [source, *(module.source for module in job.modules)]
-    records = [read_process(path, sources) for path in passes]
+    records = [read_process(path, source) for path in passes]
     recorded = [run for record in records for run in record.runs]
     if not any(run.steps for run in recorded):
         why = last_words(folder) or next(one.done or str(ending_of(one, folder)) for one in records)
@@ -128,7 +127,7 @@ def merge(folder: Path) -> Trace:
         ),
         machine=stored(folder / "machine.json", from_json),
         versions=[(name, version) for name, version in stored(folder / "versions.json")],
-        sources=[SourceFile(run.lecture, source.text), *(SourceFile(s.path, s.text) for s in sources[1:])],
+        sources=[SourceFile(run.lecture, source.text)],
         steps=steps,
     )
 

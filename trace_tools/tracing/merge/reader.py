@@ -74,7 +74,7 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
         raise TraceFileError(path.name, None, f"is damaged: {error}") from None
 
 
-def read_process(path: Path, sources: list[ParsedSource]) -> ProcessRecord:
+def read_process(path: Path, source: ParsedSource) -> ProcessRecord:
     """Read the journal of the process that its file is named after."""
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
     run, errors = RunRecord(RunId(process.id, "")), list[Error]()
@@ -85,14 +85,14 @@ def read_process(path: Path, sources: list[ParsedSource]) -> ProcessRecord:
                 process.runs.append(run)
             case RunEnd(ended, ns, refused):
                 run.ending, run.ns, run.refused = Ending.parse(ended), ns, dict(refused)
-                _assign(errors, run, sources)
+                _assign(errors, run, source)
             case Note(name, content):
                 setattr(process, name, [*getattr(process, name), *content] if isinstance(content, list) else content)
             case Error():
                 errors.append(line)
             case _:
                 _add(line, run)
-    _assign(errors, run, sources)
+    _assign(errors, run, source)
     return process
 
 
@@ -127,15 +127,14 @@ def added(first: Step, second: Step) -> Step:
     return replace(first, **changed)
 
 
-def _assign(errors: list[Error], run: RunRecord, sources: list[ParsedSource]) -> None:
+def _assign(errors: list[Error], run: RunRecord, source: ParsedSource) -> None:
     """Give each exception to the step that it left: the call's last step with a statement on that line."""
     steps: dict[int, list[Step]] = {error.error: [] for error in errors}
     for step in run.steps.values() if errors else ():
         if step.frame in steps:
             steps[step.frame].append(step)
     for error in errors:
-        call = run.frames.get(error.error)
-        statements = sources[call.source].numbered if call is not None else ()
+        statements = source.numbered if error.error in run.frames else ()
         left = [
             (step.line, step.id)
             for step in steps[error.error]

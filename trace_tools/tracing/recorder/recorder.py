@@ -18,7 +18,6 @@ import gc
 import inspect
 import itertools
 import math
-import sys
 import threading
 import traceback
 import weakref
@@ -93,11 +92,11 @@ class Call:
     failing: int | None = None  # the step of the claim that is being raised
     passed_over = -1  # the last step with a failed claim that did not raise
 
-    def __init__(self, recorder: Recorder, key: int, function: str, source: int, parent: Call | None) -> None:
+    def __init__(self, recorder: Recorder, key: int, function: str, parent: Call | None) -> None:
         self.recorder = recorder
         self.key = key  # id of its Python frame
         self.parent = parent
-        self.is_main = function == recorder.program.main and not source  # the calls that it makes are sections
+        self.is_main = function == recorder.program.main  # the calls that it makes are sections
         self.id = recorder.frame_ids()
         self.started = math.inf  # by the recorder's clock
         self.counts: dict[int, int] = {}  # executions of each statement that are certain
@@ -114,7 +113,7 @@ class Call:
             thread = threading._active.get(self.thread)  # type: ignore[attr-defined]  # registers no thread of C++
             name = "native" if thread is None else str(object.__getattribute__(thread, "__dict__").get("_name"))
         of = None if parent is None else parent.seq
-        recorder.limits.put(Frame(self.id, function, of, source, None, name), self.out)
+        recorder.limits.put(Frame(self.id, function, of, thread=name), self.out)
 
     # ------------------------------------------------------------------------------ steps
 
@@ -169,7 +168,7 @@ class Call:
         self.covered = statement in recorder.program.covered
         if clock.gpu is not None and (gpu := clock.waitable_gpu()) is not None:
             at = perf_counter() - clock.lost
-            self.started, timing = clock.start_on_device(gpu, at, recorder.program.places[statement][1])
+            self.started, timing = clock.start_on_device(gpu, at, recorder.program.places[statement][0])
             if timing is not None:
                 if timing.queued_s and not clock.timed_steps:  # else it counts in the enclosing step
                     self.set("queued_ns", [round(1e9 * timing.queued_s)])
@@ -186,7 +185,7 @@ class Call:
             launched_s = at - self.started
             self.timing = None
             clock.timed_steps -= 1
-            line = self.recorder.program.places[self.current][1]  # type: ignore[index]
+            line = self.recorder.program.places[self.current][0]  # type: ignore[index]
             gpu = clock.waitable_gpu()  # None if the statement began to capture a graph
             seconds = clock.stop_on_device(gpu, timing, line) if gpu is not None else None
             if gpu is not None and seconds is not None:
@@ -276,15 +275,15 @@ class Call:
         self.recorder.limits.put(self._line(statement, seq, n, seconds, fields), self.out)
 
     def _line(self, statement: int, seq: int, n: int, seconds: float | None, fields: dict[str, Any] | None) -> Step:
-        number, line, annotated, suspends = self.recorder.program.places[statement]
+        line, annotated, suspends = self.recorder.program.places[statement]
         ns = None if seconds is None or suspends else [max(0, round(1e9 * seconds))]
         if not (fields or annotated or suspends):  # as nearly all lines
-            return Step(seq, self.id, number, line, n, ns)
+            return Step(seq, self.id, statement, line, n, ns)
         fields = fields or {}
         if "values" in fields:
             fields["values"] = [self._observed(*value) for value in fields["values"]]
         return Step(
-            id=seq, frame=self.id, statement=number, line=line, execution=n, host_ns=ns, annotated=annotated,
+            id=seq, frame=self.id, statement=statement, line=line, execution=n, host_ns=ns, annotated=annotated,
             suspended=suspends, **fields,
         )  # fmt: skip
 
@@ -340,8 +339,8 @@ class Call:
             for entry in ring.kept:
                 self._put_kept(statement, entry)
             if omitted > 0:
-                number, line, *_ = self.recorder.program.places[statement]
-                put(Omitted(omitted, self.id, number, line, max(0, round(1e9 * seconds))), out)
+                line, *_ = self.recorder.program.places[statement]
+                put(Omitted(omitted, self.id, statement, line, max(0, round(1e9 * seconds))), out)
 
     def _stop_timing(self) -> None:
         """Stop timing the open step on the device, because an error has ended it."""
@@ -696,12 +695,12 @@ class MeteredCall(Call):
         False  # expressions of `@inspect` are work that counts in no step, and the timed runs have their values
     )
 
-    def __init__(self, recorder: Recorder, key: int, function: str, source: int, parent: Call | None) -> None:
+    def __init__(self, recorder: Recorder, key: int, function: str, parent: Call | None) -> None:
         self.meter: Any = recorder.meter
         self.suspended: dict[int, tuple[Any, int]] = {}  # by step: what its first part has done, and its peak
         if isinstance(parent, MeteredCall):
             parent.peak = max(parent.peak, self.meter.take_peak())
-        super().__init__(recorder, key, function, source, parent)
+        super().__init__(recorder, key, function, parent)
 
     def step(self, statement: int) -> None:
         self._read()
@@ -769,7 +768,6 @@ class Recorder:
         limit: int = 100,
         failing_claims_raise: bool = True,  # if False, only claims that the lecture visibly catches raise, and `raised`
         raised: set[int] | None = None,  # claims that have raised in this process; this run adds its own
-        included: frozenset[str] = frozenset(),  # names of modules that are traced with the lecture
     ) -> None:
         self.program = program
         self.journal = journal
@@ -778,7 +776,6 @@ class Recorder:
         self.section = section
         self.output = output
         self.records_graph = records_graph
-        self.included = included
         self.clock = RecordingClock(gpu, self._report_device_failure)
         self.limits = Limits(journal, limit)
         self.failing_claims_raise = failing_claims_raise
@@ -813,7 +810,7 @@ class Recorder:
         key, caller, names = id(python_frame), python_frame.f_back, python_frame.f_globals
         if number in self.program.cells:
             caller = python_frame
-        if self.namespace is not None and names is not self.namespace and not self._is_included(names):
+        if self.namespace is not None and names is not self.namespace:
             return None  # from the previous run, such as a leftover thread, or a copy that was sent by value
         parent = self.calls.get(id(caller))
         if parent is None or caller is None or parent.code is not caller.f_code:
@@ -837,8 +834,8 @@ class Recorder:
 
     def _recorded(self, key: int, number: int, parent: Call | None) -> Call | None:
         """Return a recorded call, or None if the limits leave it out. Sections and their callers are never left out."""
-        function, source = self.program.functions[number], self.program.sources.get(number, 0)
-        is_section = parent is None or parent.is_main or (function == self.program.main and not source)
+        function = self.program.functions[number]
+        is_section = parent is None or parent.is_main or function == self.program.main
         into = self.pending if parent is None else parent.lines(announce=False)
         if not self.limits.admits(function, into, is_section=is_section):
             return None
@@ -847,12 +844,7 @@ class Recorder:
         if parent is not None and parent.is_main and self.section:
             self.section(function)
         metered = self.meter is not None and (parent is None or isinstance(parent, MeteredCall))
-        return (MeteredCall if metered else Call)(self, key, function, source, parent)
-
-    def _is_included(self, names: dict[str, Any]) -> bool:
-        """Return whether these are the globals of a module that is traced with the lecture, as loaded in this run."""
-        module = sys.modules.get(names.get("__name__", "")) if self.namespace else None
-        return module is not None and module.__name__ in self.included and vars(module) is names
+        return (MeteredCall if metered else Call)(self, key, function, parent)
 
     def owner(self, python_frame: FrameType | None) -> Call | Skipped | None:
         """Return the nearest traced call on the stack, or the call that started this thread.
@@ -948,14 +940,14 @@ class Recorder:
             call
             for call in list(self.calls.values())
             if isinstance(call, Call) and call.thread == main and (current := call.current) is not None
-            if not places[current][3]  # else it may be a suspended generator's
+            if not places[current][2]  # else it may be a suspended generator's
         ]
         return sorted(calls, key=lambda call: call.seq)
 
     def line(self, path: str) -> int | None:
         """Return the line of a file that is running, of those that are recorded."""
         statements = [call.current for call in self.running() if call.code and call.code.co_filename == path]
-        return next((self.program.places[n][1] for n in reversed(statements) if n is not None), None)
+        return next((self.program.places[n][0] for n in reversed(statements) if n is not None), None)
 
     def _write_lasting(self) -> None:
         """Announce a long statement of the main thread, and record output that bypasses Python in it, from the watching
