@@ -28,15 +28,12 @@ def test_steps_keep_their_height_until_the_next_point() -> None:
     assert steps([(0, 10), (5, 20), (7, 20), (9, 1)], 12) == "M0 10h5v10h4v-19H12"
 
 
-def test_markers_differ_in_shape_and_accept_a_colour() -> None:
+def test_markers_differ_in_shape() -> None:
     shapes = set()
     for n in range(4):
         drawing = Drawing(10, 10)
-        marker(drawing, (5, 5), n, fill="red")
-        root = read(drawing.svg("f", "T", "d"))
-        drawn = [e for e in root if e.tag in ("path", "circle")]
-        shapes.add(drawn[0].get("d", "disc"))
-        assert [e.get("fill") for e in drawn] == ["red"]
+        marker(drawing, (5, 5), n)
+        shapes |= {e.get("d", "disc") for e in read(drawing.svg("f", "T", "d")) if e.tag in ("path", "circle")}
     assert len(shapes) == 4
 
 

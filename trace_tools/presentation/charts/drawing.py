@@ -31,6 +31,7 @@ from trace_tools.util import formats
 
 INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"
+PAPER = "var(--paper, none)"
 COLOURS = tuple(f"var(--s{n}, {colour})" for n, colour in enumerate(svg.PALETTE, start=1))
 # Width of a letter relative to its size, for DejaVu Sans, the widest font of the pages.
 LETTER = 0.62
@@ -111,10 +112,10 @@ class Drawing:
     def svg(self, prefix: str, title: str, description: str) -> str:
         """Return the figure as one element; ids begin with `prefix`."""
         words = [escape(formats.visible(formats.shorten(text, 1_000)), quote=False) for text in (title, description)]
-        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         labels = f'<title id="{prefix}-title">{words[0]}</title><desc id="{prefix}-desc">{words[1]}</desc>'
         # an image may not contain links
         role = "group" if any(part.startswith("<a ") for part in self._parts) else "img"
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         return (
             f'<svg fill="currentColor" stroke-linejoin="round" {size} role="{role}" '
             f'aria-labelledby="{prefix}-title {prefix}-desc">{labels}{"".join(self._parts)}</svg>'
@@ -122,8 +123,8 @@ class Drawing:
 
     def inline(self, description: str) -> str:
         """Return the figure without ids, for pages with many of them."""
-        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         label = escape(formats.visible(formats.shorten(description, 400)))
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         return f'<svg fill="currentColor" {size} role="img" aria-label="{label}">{"".join(self._parts)}</svg>'
 
     def _add(self, tag: str, attributes: Mapping[str, Paint], more: Mapping[str, Paint]) -> None:
@@ -131,9 +132,9 @@ class Drawing:
         self._parts.append(f"<{tag}{_attributes({**attributes, **named})}/>")
 
 
-def marker(drawing: Drawing, at: Point, n: int, size: float = 4.2, *, fill: str = "") -> None:
-    """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond; in its colour or in `fill`."""
-    x, y = at
+def marker(drawing: Drawing, at: Point, n: int) -> None:
+    """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond."""
+    (x, y), size = at, 4.2
     shapes = (
         "",
         polyline([(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)]),
@@ -141,11 +142,10 @@ def marker(drawing: Drawing, at: Point, n: int, size: float = 4.2, *, fill: str 
         polyline([(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)]),
     )
     shape = shapes[n % len(shapes)]
-    outline = {"stroke": "var(--paper, none)", "fill": fill or colour(n)}
     if shape:
-        drawing.path(f"{shape}Z", width=0.8, **outline)
+        drawing.path(f"{shape}Z", width=0.8, stroke=PAPER, fill=colour(n))
     else:
-        drawing.circle(at, size, fill=outline["fill"], stroke=outline["stroke"], stroke_width=0.8)
+        drawing.circle(at, size, stroke=PAPER, fill=colour(n), stroke_width=0.8)
 
 
 def polyline(points: Sequence[Point]) -> str:
