@@ -54,14 +54,14 @@ def source_hash(text: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def assets(*names: str) -> Assets:
+def assets(*names: str, beside: bool = True) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …
 
-    Script files next to the page are allowed, as for the search.
+    With `beside` script files next to the page are allowed, as for the search.
     """
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(path.read_text(encoding="utf-8") for path in paths if path.exists()) for paths in files)
-    return allowed(css, js, beside=True)
+    return allowed(css, js, beside=beside)
 
 
 def section_script() -> str:

@@ -266,7 +266,7 @@ def html(report: Report, home: str | None = None, pages: str | None = None) -> s
         _environment()
         .get_template("report.html.j2")
         .render(
-            assets=assets("page", "report"),
+            assets=assets("page", "report", beside=pages is not None),
             page={"home": home or "#text"},
             report=report,
             folder=pages,
