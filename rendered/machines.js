@@ -1,50 +1,46 @@
-siteMachines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "sections": ["00-overview", "01-napkin-math", "02-memory-accounting", "03-tensors-from-the-inside", "04-einops-and-jaxtyping", "05-compute-accounting", "06-arithmetic-intensity", "07-gradients", "08-models", "09-randomness-and-data", "10-optimizers", "11-training-loop", "12-mixed-precision", "13-memory-of-a-training-step", "14-using-less-memory", "15-saving-and-resuming", "16-summary"]}, {"name": "Intel(R) Xeon(R) Processor", "folder": "intel-xeon-2-cores", "sections": ["00-overview", "01-napkin-math", "02-memory-accounting", "03-tensors-from-the-inside", "04-einops-and-jaxtyping", "05-compute-accounting", "06-arithmetic-intensity", "07-gradients", "08-models", "09-randomness-and-data", "10-optimizers", "11-training-loop", "12-mixed-precision", "13-memory-of-a-training-step", "14-using-less-memory", "15-saving-and-resuming", "16-summary"]}], "report": "diff/index.html"};
-machinesStyle = "\n/* Other machines in columns next to the lines. */\n.machines { margin: 0.6rem 0 0; padding: 0; border: 0; color: var(--soft); display: flex; flex-wrap: wrap; gap: 0.1rem 1.3rem; align-items: center; }\n.machines legend { float: left; padding: 0; font-size: inherit; }\n.machines label { cursor: pointer; min-height: 24px; }\n.machines input { accent-color: var(--link); vertical-align: -0.1em; }\n.machines small { color: var(--soft); }\n.machines p { flex: 1 0 100%; margin: 0; }\n#differing { display: flex; align-items: center; gap: 0.3rem; }\n#differing output { display: inline-block; min-width: 7em; text-align: center; color: var(--soft); font-variant-numeric: tabular-nums; white-space: nowrap; }\n.comparing { --margin: clamp(15rem, 22vw, 22rem); }\n.comparing .wrap { max-width: 118rem; }\n.comparing .called { --margin: clamp(13rem, 20vw, 20rem); }\n.comparing .listing > :is(.row, .heads) { grid-template-columns: minmax(0, 1fr) minmax(0, var(--margin)) repeat(var(--others), minmax(0, clamp(8.5rem, 13vw, 15rem))); }\n.heads { display: grid; font: 600 11.5px/1.7 var(--sans); color: var(--soft); border-bottom: 1px solid var(--line); }\n.heads span { padding: 0.1rem 0.6rem; border-left: 1px solid var(--line); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }\n.comparing .row > .code { grid-area: 1 / 1; }\n.comparing .row > .beside { grid-area: 1 / 2; }\n.other { grid-area: 1 / var(--column); border-left: 1px solid var(--line); padding: 0 0.6rem; font-size: 12px; color: var(--soft); min-width: 0; overflow-wrap: anywhere; }\n.other p { margin: 0; padding-left: 0.9em; text-indent: -0.9em; font: inherit; }\n.other b { font-weight: 400; color: var(--ink); }\n.other small { font-size: 0.95em; }\n.other .same { font-style: italic; }\n.other p.differs, .other p.differs :is(b, small) { color: var(--warn); font-weight: 600; }\n.other.differs { background: var(--warn-ground); }\n.row.differs { box-shadow: inset 3px 0 var(--warn); }\n.row.differs.current { box-shadow: inset 3px 0 var(--link); }\n@media screen and (max-width: 1500px) {\n  .comparing:not(.stepping) .wrap { grid-template-columns: minmax(0, 1fr); }\n  .comparing:not(.stepping) .wrap > main { grid-area: 2 / 1; }\n  .comparing .contents { position: static; max-height: none; padding: 0.6rem 1.25rem 0; }\n  .comparing .contents summary { display: list-item; cursor: pointer; color: var(--soft); }\n}\n@media screen and (min-width: 801px) { .comparing main { padding-left: 1.5rem; } }\n@media screen and (max-width: 800px) {\n  .comparing .bar > .home, .comparing #step-large { display: none; }\n  #differing { flex: 1; }\n  #differing output { min-width: 0; font-size: 12px; }\n  .heads { display: none; }\n  .comparing .listing > .row { grid-template-columns: minmax(0, 1fr); }\n  .comparing .row > :is(.code, .beside) { grid-area: auto; }\n  .other { grid-area: auto / 1 / auto / -1; border-left: 3px solid var(--line); margin: 0 1rem 0.3rem 0.8rem; padding: 0 0.6rem; line-height: 1.7; }\n  .other::before { content: attr(data-machine); font: 600 11px/1.6 var(--sans); }\n  .other.alike { display: none; }\n  .row.differs > .other.differs { border-color: var(--warn); }\n}\n@media print { .machines { display: none; } .comparing { --margin: 28%; } .other { font-size: 7.5pt; } }\n";
-// The machines of a site: a menu that switches between them, and another machine's results in a column next to the lines.
+page.machines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "sections": ["00-overview", "01-napkin-math", "02-numbers-in-memory", "03-tensors-from-the-inside", "04-names-for-dimensions", "05-compute-accounting", "06-the-roofline", "07-gradients", "08-the-model", "09-randomness-and-data", "10-optimizers", "11-training-loop", "12-mixed-precision", "13-memory-of-a-training-step", "14-using-less-memory", "15-saving-and-resuming", "16-size-the-run"]}, {"name": "Intel(R) Xeon(R) Processor", "folder": "intel-xeon-2-cores", "sections": ["00-overview", "01-napkin-math", "02-memory-accounting", "03-tensors-from-the-inside", "04-einops-and-jaxtyping", "05-compute-accounting", "06-arithmetic-intensity", "07-gradients", "08-models", "09-randomness-and-data", "10-optimizers", "11-training-loop", "12-mixed-precision", "13-memory-of-a-training-step", "14-using-less-memory", "15-saving-and-resuming", "16-summary"]}], "report": "diff/index.html"};
+// The machines of a site: a menu that switches between them, another machine's results in a column next to the lines, and
+// the lower bounds of times on machines that were not traced.
 //
-// `siteMachines` lists the machines. The data of a section's page has `lines` (`columns.py`): [key, anchor, time in ns,
+// `page.machines` lists the machines. The data of a section's page has `lines` (`columns.py`): [key, anchor, time in ns,
 // results], where a result is [kind, label, name, text]. Those of another machine come from its own file, loaded when a
 // reader chooses it. Lines match by their keys: a checksum of the line's code, and its turn among equal lines of the page.
-(() => {
-  const menu = document.querySelector(".menu"), main = document.getElementById("text");
-  if (!menu) return;
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(machinesStyle)];
-  const make = (tag, name, ...inside) => {
-    const made = document.createElement(tag);
-    if (name) made.className = name;
-    made.append(...inside);
-    return made;
+{
+  const { make, unpack } = page;
+  const menu = document.querySelector(".menu"), main = page.$("text");
+  const site = menu && { root: new URL(menu.dataset.root, location.href), slug: "", folder: "", others: [] };  // and the machines to compare
+  const columns = { loaded: new Map(), differing: [], at: -1, drawn: 0 };  // what is shown of them
+
+  const switching = () => {  // links to the same section on other machines
+    const parts = decodeURIComponent(location.pathname.slice(site.root.pathname.length)).split("/"), { list } = page.machines;
+    site.slug = parts.pop().replace(/\.html$/, "");
+    site.folder = parts.join("/");
+    site.others = list.filter(({ folder, sections }) => folder !== site.folder && sections.includes(site.slug));
+    menu.querySelector("nav").prepend(...list.map(({ folder, sections, name }) => make("a", {
+      href: `${site.root.href}${folder}/${sections.includes(site.slug) ? site.slug : "index"}.html`, textContent: name, ariaCurrent: folder === site.folder ? "true" : null,
+    })));
+    // If the player is closed, keep the line at the top of the window.
+    menu.addEventListener("click", ({ target }) => {
+      const machine = target.closest("nav a"), panel = page.$("panel");
+      if (!machine || (panel && !panel.hidden)) return;
+      const place = page.placeInSight();
+      if (place) machine.hash = `#${place.id}`;
+    });
   };
 
-  const root = new URL(menu.dataset.root, location.href), inside = decodeURIComponent(location.pathname.slice(root.pathname.length)).split("/");
-  const slug = inside.pop().replace(/\.html$/, ""), here = inside.join("/"), { list, report } = siteMachines;
-  const link = ({ folder, sections, name }) => {
-    const made = Object.assign(make("a", "", name), { href: `${root.href}${folder}/${sections.includes(slug) ? slug : "index"}.html` });
-    if (folder === here) made.ariaCurrent = "true";
-    return made;
-  };
-  menu.querySelector("nav").prepend(...list.map(link));
-  // If the player is closed, keep the line at the top of the window.
-  menu.addEventListener("click", ({ target }) => {
-    const machine = target.closest("nav a"), panel = document.getElementById("panel");
-    if (!machine || (panel && !panel.hidden)) return;
-    const place = placeInSight();
-    if (place) machine.hash = `#${place.id}`;
-  });
-
-  const others = list.filter(({ folder, sections }) => folder !== here && sections.includes(slug));
-  if (!others.length || typeof sectionData === "undefined" || typeof DecompressionStream === "undefined") return;
-
-  const own = sectionData, loaded = new Map();
   const load = (folder) => new Promise((done, fail) => {
-    const onload = () => {  // the script replaced this page's data
-      const theirs = sectionData;
-      sectionData = own;
+    const own = page.section, onload = () => {  // the script replaced this page's data
+      const theirs = page.section;
+      page.section = own;
       unpack(theirs.lines).then(done, fail);
     };
-    document.head.append(Object.assign(document.createElement("script"), { src: `${root.href}${folder}/${slug}.js`, onload, onerror: fail }));
+    document.head.append(make("script", { src: `${site.root.href}${folder}/${site.slug}.js`, onload, onerror: fail }));
   });
-  const linesOf = (folder) => loaded.get(folder) ?? loaded.set(folder, folder === here ? unpack(own.lines) : load(folder)).get(folder);
+  const linesOf = (folder) => {
+    const { loaded } = columns;
+    if (!loaded.has(folder)) loaded.set(folder, folder === site.folder ? unpack(page.section.lines) : load(folder));
+    return loaded.get(folder);
+  };
 
   const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ " };
   const isTime = ([kind]) => kind === "time";
@@ -62,7 +58,8 @@ machinesStyle = "\n/* Other machines in columns next to the lines. */\n.machines
     for (const result of (theirs ?? []).toSorted((a, b) => isTime(b) - isTime(a))) {
       const [kind, label, subject, text] = result, differs = !isTime(result) && !/\bvaries\b/.test(text);
       if (!isTime(result) && ours.has(readAs(result))) continue;
-      const line = make("p", differs ? "differs" : kind, (differs ? "≠ " : "") + (SIGNS[kind] ?? "") + (label ? `${label}: ` : "") + (subject ? `${subject} ` : ""), make("b", "", text));
+      const words = (differs ? "≠ " : "") + (SIGNS[kind] ?? "") + (label ? `${label}: ` : "") + (subject ? `${subject} ` : "");
+      const line = make("p", differs ? "differs" : kind, words, make("b", "", text));
       if (isTime(result) && ns && theirNs) line.append(" ", make("small", "", ratioOf(theirNs, ns)));
       made.append(line);
     }
@@ -72,81 +69,116 @@ machinesStyle = "\n/* Other machines in columns next to the lines. */\n.machines
     made.classList.toggle("differs", made.querySelector(".differs") !== null);
     return made;
   };
-
-  const box = make("fieldset", "machines", make("legend", "", "Compare with")), said = make("p", "label");
-  for (const machine of others) {
-    machine.choice = Object.assign(make("input"), { type: "checkbox", value: machine.folder });
-    box.append(make("label", "", machine.choice, ` ${machine.name}`));
-  }
-  box.id = "machines";
-  box.append(said);
-  menu.querySelector("nav").after(box);
-  const counter = make("span"), output = make("output");
-  counter.id = "differing";
-  counter.hidden = true;
-  const step = (sign, key, way, title) => {
-    const made = Object.assign(make("button", "", sign), { type: "button", title: `${title} line that differs (${key})`, onclick: () => jump(way) });
-    made.setAttribute("aria-keyshortcuts", key);
-    return made;
-  };
-  counter.append(step("↑", "[", -1, "Previous"), output, step("↓", "]", 1, "Next"));
-  menu.after(counter);
-
   // Why another machine's lines cannot be shown, or "".
   const problemOf = (lines, theirs) => {
     if (!theirs) return "its results cannot be loaded.";
     return lines.some(([key]) => theirs.has(key)) ? "" : "this section has other lines there.";
   };
-  let differing = [], at = -1, drawn = 0;
-  const draw = async () => {
-    const chosen = others.filter(({ choice }) => choice.checked), turn = (drawn += 1), lines = await linesOf(here);
+  const drawColumn = (lines, theirs, name, column) => {
+    for (const line of lines) {
+      const [key, anchor] = line, row = page.$(anchor), there = theirs.get(key);
+      if (!row || !(there ? there[3].length : key.endsWith(":1"))) continue;
+      const made = cell(name, line, there);
+      made.style.setProperty("--column", 3 + column);
+      row.append(made);
+      if (made.matches(".differs")) row.classList.add("differs");
+    }
+  };
+  const drawHeads = (names) => {
+    for (const listing of names.length ? main.querySelectorAll(".listing") : []) {
+      if (!listing.querySelector(":scope > .row > .other")) continue;
+      const heads = names.map((name) => make("span", { title: name, textContent: name }));
+      listing.prepend(make("div", { className: "heads", ariaHidden: "true" }, make("i"), make("span", "", "here"), ...heads));
+    }
+  };
+  const draw = async (status, counter) => {
+    const chosen = site.others.filter(({ choice }) => choice.checked), turn = (columns.drawn += 1), lines = await linesOf(site.folder);
     const theirs = await Promise.all(chosen.map(({ folder }) => linesOf(folder).then((all) => new Map(all.map((line) => [line[0], line])), () => null)));
-    if (turn !== drawn) return;  // another choice was made meanwhile
+    if (turn !== columns.drawn) return;  // another choice was made meanwhile
     main.querySelectorAll(".other, .heads").forEach((made) => made.remove());
     main.querySelectorAll(".row.differs").forEach((row) => row.classList.remove("differs"));
     const problems = theirs.map((all) => problemOf(lines, all)), shown = chosen.filter((_, place) => !problems[place]);
-    shown.forEach((machine, column) => {
-      const known = theirs[chosen.indexOf(machine)];
-      for (const line of lines) {
-        const [key, anchor] = line, row = document.getElementById(anchor), there = known.get(key);
-        if (!row || !(there ? there[3].length : key.endsWith(":1"))) continue;
-        const made = cell(machine.name, line, there);
-        made.style.setProperty("--column", 3 + column);
-        row.append(made);
-        if (made.matches(".differs")) row.classList.add("differs");
-      }
-    });
+    shown.forEach((machine, column) => drawColumn(lines, theirs[chosen.indexOf(machine)], machine.name, column));
     document.body.classList.toggle("comparing", shown.length > 0);
     document.documentElement.style.setProperty("--others", shown.length);
-    for (const listing of shown.length ? main.querySelectorAll(".listing") : []) {
-      const heads = make("div", "heads", make("i"), make("span", "", "here"), ...shown.map(({ name }) => Object.assign(make("span", "", name), { title: name })));
-      heads.ariaHidden = "true";
-      if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
-    }
+    drawHeads(shown.map(({ name }) => name));
     const notes = chosen.map(({ name }, place) => (problems[place] ? `${name}: ${problems[place]} ` : ""));
     if (shown.length) notes.push("≠ marks results that read differently. ");
-    if (chosen.length && report) notes.push(Object.assign(make("a", "", "The report says which differences matter."), { href: root.href + report }));
-    said.replaceChildren(...notes);
-    differing = [...main.querySelectorAll(".row.differs")];
-    at = -1;
+    const { report } = page.machines;
+    if (chosen.length && report) notes.push(make("a", { textContent: "The report says which differences matter.", href: site.root.href + report }));
+    status.replaceChildren(...notes);
+    columns.differing = [...main.querySelectorAll(".row.differs")];
+    columns.at = -1;
     if (shown.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
-    counter.hidden = !differing.length;
-    output.textContent = differing.length === 1 ? "1 line differs" : `${differing.length} lines differ`;
+    const count = columns.differing.length;
+    counter.parentElement.hidden = !count;
+    counter.textContent = count === 1 ? "1 line differs" : `${count} lines differ`;
   };
-  const jump = (way) => {
-    at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
-    reveal(differing[at]);
-    differing[at].scrollIntoView({ block: "center" });
-    output.textContent = `${at + 1} of ${differing.length}`;
+  const jump = (way, counter) => {
+    const { differing, at } = columns, count = differing.length;
+    if (!count) return false;
+    columns.at = (at + way + count + (at < 0 && way < 0 ? 1 : 0)) % count;
+    page.reveal(differing[columns.at]);
+    differing[columns.at].scrollIntoView({ block: "center" });
+    counter.textContent = `${columns.at + 1} of ${count}`;
+    return true;
   };
-  const kept = addressed("compare", others.map(({ folder }) => folder));
-  for (const { choice, folder } of others) choice.checked = kept.get().includes(folder);
-  box.addEventListener("change", () => {
-    kept.set(others.filter(({ choice }) => choice.checked).map(({ folder }) => folder));
-    draw();
-  });
-  document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
-    if ("[]".includes(key) && differing.length && !ctrlKey && !metaKey && !target.closest("input, textarea, select, dialog[open]")) jump(key === "[" ? -1 : 1);
-  });
-  if (others.some(({ choice }) => choice.checked)) draw();
-})();
+  const comparing = () => {  // the choice of machines, and the buttons that go to the lines that differ
+    const status = make("p", "label"), counter = make("output"), { others } = site;
+    for (const machine of others) machine.choice = make("input", { type: "checkbox", value: machine.folder });
+    const box = make("fieldset", { id: "machines", className: "machines" }, make("legend", "", "Compare with"),
+      ...others.map(({ choice, name }) => make("label", "", choice, ` ${name}`)), status);
+    menu.querySelector("nav").after(box);
+    const step = (sign, key, way, title) => {
+      page.keys[key] = () => jump(way, counter);
+      const button = make("button", { type: "button", title: `${title} line that differs (${key})`, onclick: page.keys[key] }, sign);
+      button.setAttribute("aria-keyshortcuts", key);
+      return button;
+    };
+    menu.after(make("span", { id: "differing", hidden: true }, step("↑", "[", -1, "Previous"), counter, step("↓", "]", 1, "Next")));
+    const kept = page.addressed("compare", others.map(({ folder }) => folder));
+    for (const { choice, folder } of others) choice.checked = kept.get().includes(folder);
+    box.addEventListener("change", () => {
+      kept.set(others.filter(({ choice }) => choice.checked).map(({ folder }) => folder));
+      draw(status, counter);
+    });
+    if (others.some(({ choice }) => choice.checked)) draw(status, counter);
+  };
+
+  // Lower bounds from another machine's datasheet next to this machine's times. `columns.py` made the texts: for each machine
+  // its name, a note on it, and a text for each anchor.
+  const drawBounds = ({ anchors, machines }, number, about) => {
+    document.querySelectorAll("#text .floor").forEach((made) => made.remove());
+    const [name, known, texts] = machines[number] ?? ["", "", []];
+    about.textContent = known;
+    texts.forEach((text, place) => {
+      const row = page.$(anchors[place]);
+      if (!text || !row) return;
+      let beside = row.querySelector(":scope > .beside");
+      if (!beside) row.append(beside = make("div", "beside"));
+      beside.append(make("div", { className: "floor", textContent: `on ${name}: ${text}`, title: "lower bound, computed from the datasheet" }));
+    });
+  };
+  const bounding = (box) => {
+    const choice = box.querySelector("select"), about = box.querySelector("small");
+    box.hidden = false;
+    requestAnimationFrame(() => setTimeout(() => unpack(page.section.floors).then((floors) => {
+      choice.append(...floors.machines.map(([name]) => new Option(name, name)));
+      const kept = page.addressed("bounds", floors.machines.map(([name]) => name));
+      const show = () => drawBounds(floors, choice.selectedIndex - 1, about);
+      choice.value = kept.get()[0] ?? "";
+      choice.addEventListener("change", () => {
+        kept.set(choice.value ? [choice.value] : []);
+        show();
+      });
+      if (choice.value) show();
+    }, () => {})));
+  };
+
+  const canUnpack = page.section && typeof DecompressionStream !== "undefined";
+  if (site && page.machines) {
+    switching();
+    if (site.others.length && canUnpack) comparing();
+  }
+  if (page.$("floors") && canUnpack) bounding(page.$("floors"));
+}
