@@ -1326,13 +1326,13 @@ def points_and_roofs() -> None:
     matrix, v = x[: side * side].view(side, side), x[:side]
     operations = {"add 1": lambda: torch.add(x, 1, out=y), "matrix · vector": lambda: torch.mv(matrix, v)}
     operations["GELU"] = lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)
-    for n in (16, 64, 256, sizes().side):  # @stepover
+    for n in (64, 256, sizes().side):  # @stepover
         operations[f"{n}³"] = partial(torch.mm, *torch.rand(2, n, n, device=device()))
     here = measured_here(operations)  # @stepover
     roofs = {"H100, bf16, by its datasheet": (H100_BF16, H100_BANDWIDTH)}  # @hide
     if (peak := peak_flops("float32")) and (bandwidth := peak_bandwidth()):  # @hide
         roofs["this machine, fp32"] = (peak, bandwidth)
-    published = {f"H100 {n}³" + (" ?" if n == 1024 else ""): (n / 3, speed) for n, speed in MEASURED.items()}  # @hide
+    published = {f"H100 {n}³" + (" ?" if n == 1024 else ""): (n / 3, MEASURED[n]) for n in (1024, 8192)}  # @hide
     plot(
         draw_roofline(roofs, published | here),
         title="Below the ridge an H100 waits; above it, it computes, if the work is large enough to fill it",
@@ -3383,7 +3383,7 @@ def six_ideas_again() -> None:
         ("the roofline", "[6](06-the-roofline.html#measured-points-and-two-roofs)", "295 FLOP/byte"),
         (
             "activations; the second step",
-            "[13](13-the-memory-of-a-training-step.html#two-steps-operation-by-operation)",
+            "[13](13-memory-of-a-training-step.html#two-steps-operation-by-operation)",
             "217 GB, then 10.7",
         ),
         (

@@ -103,7 +103,8 @@ def test_phone_drawing_keeps_all_words_legible(name: str) -> None:
     assert figure.get_figwidth() <= PHONE + 1e-9
     assert figure.get_tightbbox().x1 <= PHONE + 0.01 and figure.get_tightbbox().x0 >= -0.01
     assert sorted(words(DRAWINGS[name], PHONE)) == sorted(words(DRAWINGS[name]))
-    assert min(label.get_fontsize() for axes in figure.get_axes() for label in axes.texts) >= 8.25
+    sizes = [label.get_fontsize() for axes in figure.get_axes() for label in axes.texts]
+    assert min(sizes, default=9) >= 8.25  # a roofline has a legend only
     assert svg(DRAWINGS[name], PHONE).rstrip().endswith("</svg>")
 
 

@@ -59,7 +59,8 @@ class Page(HTMLParser):
         if self.heading is not None:
             self.heading += data
         if not {"code", "pre"} & {*self.open}:
-            self.raw += [data for _ in RAW.finditer(re.sub(r"\$[^$]*\$", "", data))]
+            text = re.sub(r"\$[^$]*\$|<module>", "", data)  # Python's name of a module's frame
+            self.raw += [data for _ in RAW.finditer(text)]
 
 
 @pytest.fixture(scope="module")

@@ -272,15 +272,14 @@ def draw_roofline(
         heights = [bandwidth * left, peak, peak]
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
     for index, (name, (intensity, rate)) in enumerate(points.items()):
-        axes.plot([intensity], [rate], "o", color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
-        offset = (4, -13 - 11 * (index % 3))  # below, where no roofline is near; neighbours at other heights
-        axes.annotate(name, (intensity, rate), offset, textcoords="offset points", fontsize=9, color="#000000")
+        marker = "os^"[index // len(COLOURS) % 3]
+        axes.plot([intensity], [rate], marker, color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
     axes.set_xlim(left, right)
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    handles = axes.get_lines()[: len(roofs)]
-    axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    columns = 3 if width >= 8 else 1  # names beside the points would cover each other
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=columns)
     return figure
 
 
