@@ -158,7 +158,7 @@ def test_rates_on_pages_agree_with_the_lectures_measurements() -> None:
         trace = load(path).trace
         raw = raw_of(path.read_text(encoding="utf-8"))
         calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
-        assert len(calls) > 10 and sum(bool(call.get("flops")) for call in calls) > 5  # measurements to compare with
+        assert sum(bool(call.get("flops")) for call in calls) > 10  # measurements to compare with
         document = make_document(trace)
         assert any(True for row in rows(document) for _ in rates_shown(row))
         assert list(wrong_rates(document, raw)) == []

@@ -9,6 +9,8 @@ from itertools import combinations
 
 import pytest
 import torch
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from trace_tools.lecture.drawings import (
     Drawing,
@@ -36,9 +38,14 @@ def lines(draw: Drawing) -> dict[str, list[int]]:
     return {str(line.get_label()): [int(x) for x in line.get_xdata()] for line in axes.get_lines()}
 
 
+def labels(figure: Figure) -> list[Text]:
+    """Return the texts in the axes and in the legends."""
+    in_axes = [label for axes in figure.get_axes() for label in axes.texts]
+    return in_axes + [label for legend in figure.legends for label in legend.get_texts()]
+
+
 def words(draw: Drawing, width: float = PAGE) -> list[str]:
-    [axes] = draw(width).get_axes()
-    return [label.get_text() for label in axes.texts]
+    return [label.get_text() for label in labels(draw(width))]
 
 
 def test_the_jumps_add_up_to_the_address() -> None:
@@ -103,8 +110,7 @@ def test_phone_drawing_keeps_all_words_legible(name: str) -> None:
     assert figure.get_figwidth() <= PHONE + 1e-9
     assert figure.get_tightbbox().x1 <= PHONE + 0.01 and figure.get_tightbbox().x0 >= -0.01
     assert sorted(words(DRAWINGS[name], PHONE)) == sorted(words(DRAWINGS[name]))
-    sizes = [label.get_fontsize() for axes in figure.get_axes() for label in axes.texts]
-    assert min(sizes, default=9) >= 8.25  # a roofline has a legend only
+    assert min(label.get_fontsize() for label in labels(figure)) >= 8.25
     assert svg(DRAWINGS[name], PHONE).rstrip().endswith("</svg>")
 
 
@@ -112,7 +118,7 @@ def test_phone_drawing_keeps_all_words_legible(name: str) -> None:
 def test_words_do_not_overlap_on_a_phone(name: str) -> None:
     figure = DRAWINGS[name](PHONE)
     figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for axes in figure.get_axes() for label in axes.texts if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels(figure) if label.get_text()]
     allowed_overlap = 0.3 if name == "bits" else 0  # pixels; the digits touch each other
     for first, second in combinations(boxes, 2):
         overlap = (

@@ -59,8 +59,7 @@ class Page(HTMLParser):
         if self.heading is not None:
             self.heading += data
         if not {"code", "pre"} & {*self.open}:
-            text = re.sub(r"\$[^$]*\$|<module>", "", data)  # Python's name of a module's frame
-            self.raw += [data for _ in RAW.finditer(text)]
+            self.raw += [data for _ in RAW.finditer(re.sub(r"\$[^$]*\$", "", data))]
 
 
 @pytest.fixture(scope="module")

@@ -31,20 +31,20 @@ def larger(x: float, y: float) -> float:
 
 
 def everything(a: float, b: float, c: float) -> dict[str, float | bool]:
-    """All that is allowed"""
+    """All that is allowed; a variable may have the name of a function, such as `values`"""
     product: float = 6 * a * b - KEPT
     if 1 < a <= c and not (c == 5 or b > 1e40):
-        scaled = product / b
-        kind = larger(scaled, c)
+        values = product / b
+        kind = larger(values, c)
     elif a < 0 or b < 0:
-        scaled = abs(product) + DAY / 7
+        values = abs(product) + DAY / 7
         kind = min(a, b, c)
     else:
-        scaled = +c * LARGE
+        values = +c * LARGE
         kind = half(1)
-    ends = math.ceil(scaled) if abs(scaled) < 1e300 else 0
+    ends = math.ceil(values) if abs(values) < 1e300 else 0
     return {
-        "scaled": scaled,
+        "scaled": values,
         "kind": max(kind, -c),
         "ends": ends / 3,
         "root": math.sqrt(abs(c)) * (2**10),

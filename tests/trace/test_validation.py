@@ -79,7 +79,7 @@ def test_invalid_answers_are_refused(answer: Answer, message: str) -> None:
         return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
 
     validate(trace_of(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
-    with pytest.raises(TraceFileError, match=rf"steps\[1\], .*answer.*{message}"):
+    with pytest.raises(TraceFileError, match=rf"steps\[1\], narrative\[0\]\.answer.*{message}"):
         validate(trace_of(answer), Path("trace.yaml"))
 
 
@@ -103,7 +103,7 @@ def test_inconsistent_explorations_are_refused(change: dict[str, Any], message: 
         return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
 
     validate(trace_of(EXPLORED, "In {days}."), Path("trace.yaml"))
-    with pytest.raises(TraceFileError, match=rf"steps\[1\]: .*{message}"):
+    with pytest.raises(TraceFileError, match=rf"steps\[1\], narrative\[0\].*{message}"):
         validate(trace_of(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match="uses nothing"):
         validate(trace_of(EXPLORED, "In {nothing}."), Path("trace.yaml"))

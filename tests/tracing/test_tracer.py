@@ -434,7 +434,7 @@ def test_trace_is_validated_before_it_replaces_another(recorded: Callable[..., T
     tracer = recorded(lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
     line = line_of(LECTURE, "image(")
     hint = r"its journals are kept in \S+/rendered/\.unmerged-\w+$"
-    with pytest.raises(KeptError, match=rf"^lecture.py:{line}: .*width: found '0%'.*; {hint}"):
+    with pytest.raises(KeptError, match=rf"^lecture.py:{line}: .*narrative\[0\]\.width: found '0%'.*; {hint}"):
         tracer.run()
     [unmerged] = (tmp_path / "rendered").glob(".unmerged-*")
     assert b'"width":"0%"' in (unmerged / "pass-1.journal").read_bytes()

@@ -32,13 +32,12 @@ from trace_tools.presentation.markdown_text import (
     inline_markdown,
     joined,
     link_markdown,
+    range_of,
     table,
     to_markdown,
-    with_range,
 )
 from trace_tools.presentation.page_shell import HERE, environment
-from trace_tools.presentation.varied import in_words
-from trace_tools.presentation.varied import with_range as varied_html
+from trace_tools.presentation.varied import in_words, with_range
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
 
@@ -116,7 +115,7 @@ class Position:
                 shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
                 if (index, column) in varied:
                     which, one = varied[index, column]
-                    shown = varied_html(shown, in_words(one), f"range-{self.narration.number}-{which}")
+                    shown = with_range(shown, in_words(one), f"range-{self.narration.number}-{which}")
                 written.append(Markup(shown + padded[len(text) :]))
             rows.append(written)
         return TableCells(fitting.columns, right, rows, left_out)
@@ -258,7 +257,7 @@ def _table_markdown(it: Table, at: Position) -> str:
     rows = []
     for row, cells in enumerate(_cells(fitting)):
         texts = [(inline_markdown(cell), varied.get((row, column))) for column, cell in enumerate(cells)]
-        rows.append([text if one is None else with_range(text, one) for text, one in texts])
+        rows.append([text if one is None else f"{text} {range_of(one)}" for text, one in texts])
     caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
     more = f"\n\n*{left_out}*" if left_out else ""
     return table([inline_markdown(column) for column in fitting.columns], rows) + caption + more

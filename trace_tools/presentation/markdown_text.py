@@ -54,7 +54,7 @@ def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequenc
     level 2, an open fence closed, and each number that varied followed by its range: 9.7 [3.5 … 9.7].
     """
     for one in sorted((v for v in varied if v.end is not None), key=lambda v: -(v.end or 0)):
-        markdown = f"{markdown[: one.end]} {escape(f'[{in_brackets(one)}]')}{markdown[one.end :]}"
+        markdown = f"{markdown[: one.end]} {range_of(one)}{markdown[one.end :]}"
     lines, fence = dedented(markdown).split("\n"), ""
     for at, line in enumerate(lines):
         marks = re.match(r"\s*(`{3,}|~{3,})", line)
@@ -88,9 +88,9 @@ def folded(title: str, inner: Iterable[str]) -> list[str]:
     return [f"<details><summary>{shown}</summary>", *inner, "</details>"]
 
 
-def with_range(shown: str, varied: Varied) -> str:
-    """Return Markdown followed by the range of its number."""
-    return f"{shown} {escape(f'[{in_brackets(varied)}]')}"
+def range_of(varied: Varied) -> str:
+    """Return the Markdown that follows a number, "[3.5 … 9.7]"."""
+    return escape(f"[{in_brackets(varied)}]")
 
 
 def inline_markdown(markdown: str) -> str:

@@ -38,10 +38,9 @@ class NotArithmetic(ValueError):
     """Code that pages cannot compute: `line 12: x ** 2: expected + - * / …`."""
 
     def __init__(self, node: ast.AST | None, why: str) -> None:
-        line = getattr(node, "lineno", None)
-        super().__init__(
-            f"line {line}: {ast.unparse(node).partition(chr(10))[0][:80]}: {why}" if line and node else why
-        )
+        if isinstance(node, ast.stmt | ast.expr):
+            why = f"line {node.lineno}: {ast.unparse(node).partition(chr(10))[0][:80]}: {why}"
+        super().__init__(why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,9 @@ def _gather(function: object, parts: dict[str, ast.FunctionDef], callers: tuple[
     if not isinstance(node, ast.FunctionDef):
         raise NotArithmetic(None, f"{function.__name__}: its source can't be found; expected a def")
     ast.increment_lineno(node, function.__code__.co_firstlineno - 1)
-    for name in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)}):
+    # `scale = 2 * x` is a variable, though the lecture may have a function `scale`
+    own = function.__code__.co_varnames
+    for name in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {*own}):
         if isinstance(value := function.__globals__.get(name), FunctionType):
             _gather(value, parts, (*callers, function))
     parts[function.__name__] = _Filled(function).visit(node)

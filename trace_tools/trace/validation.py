@@ -100,9 +100,9 @@ def check_head(run: Run, machine: Machine, sources: list[SourceFile]) -> None:
         raise Mismatch(f"found {machine.slug!r:.80}; expected a plain folder name like 'nvidia-h200'", "machine.slug")
     if len(sources) > MOST_SOURCES:
         raise Mismatch(f"found {len(sources):,} of them; expected at most {MOST_SOURCES:,}", "sources")
-    _stays_inside(run.lecture, "run.lecture")
-    for source in sources:
-        _stays_inside(source.path, "sources.path")
+    for where, path in (("run.lecture", run.lecture), *(("sources.path", source.path) for source in sources)):
+        if problem := why_not_inside(path):
+            raise Mismatch(problem, where)
 
 
 class References:
@@ -149,8 +149,11 @@ class References:
         _check_values(step.values, "values")
         if step.claim is not None:
             _check_values(step.claim.sides, "claim.sides")
-        for narrative in step.narrative or ():
-            check_narrative(narrative)
+        for number, narrative in enumerate(step.narrative or ()):
+            try:
+                check_narrative(narrative)
+            except Mismatch as wrong:
+                raise Mismatch(str(wrong), f"narrative[{number}].{wrong.where}".rstrip(".")) from None
         if step.meters is not None:
             _check_counted(step.meters, "meters")
         for measured in step.measured or ():
@@ -174,8 +177,8 @@ def check_narrative(narrative: Narrative) -> None:
     """Raise `Mismatch` at the first impossible value; the calls of a lecture are checked by the same rules."""
     match narrative:
         case Image(url=url, width=width):
-            if url and not _ELSEWHERE.match(url):
-                _stays_inside(url, "url")
+            if url and not _ELSEWHERE.match(url) and (problem := why_not_inside(url)):
+                raise Mismatch(problem, "url")
             if width is not None and not WIDTH.fullmatch(str(width)):
                 raise Mismatch(f"found {width!r:.80}; expected pixels above 0, or a percentage", "width")
         case Plot():
@@ -241,11 +244,6 @@ def _check_tensor(tensor: Tensor) -> None:
 def _one_of(value: str | None, choices: tuple[str, ...], where: str) -> None:
     if value is not None and value not in choices:
         raise Mismatch(f"found {value[:40]!r}; expected one of {', '.join(choices)}", where)
-
-
-def _stays_inside(path: str, where: str) -> None:
-    if problem := why_not_inside(path):
-        raise Mismatch(problem, where)
 
 
 def _has_length(items: Sized | None, length: int, where: str) -> None:

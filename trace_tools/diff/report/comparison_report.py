@@ -20,7 +20,7 @@ from trace_tools.diff.report.sources import titles_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.trace.model import Trace
+from trace_tools.trace.model import MODULE, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
@@ -156,7 +156,8 @@ class _Writer:
         """Return a line's code, and its figure on each machine."""
         terminal = self.terminal
         number = f"line {line.line}" if line.line and not terminal else str(line.line or "")
-        position = [number, line.which] if terminal else [formats.one_line(line.function, 40), number, line.which]
+        function = formats.one_line(line.function.replace(MODULE, ""), 40)
+        position = [number, line.which] if terminal else [function, number, line.which]
         code = formats.one_line(line.code, CODE[self.form] if self.wide else NARROW)
         style = "strong" * (line.where == "section")
         title = self.section_titles.get(line.code.removesuffix("()")) if style and not terminal else None

@@ -18,7 +18,7 @@ from trace_tools.diff.report.timings import summary, timing_parts
 from trace_tools.diff.wording import setting_sides, word_of
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.trace.model import Machine
+from trace_tools.trace.model import MODULE, Machine
 from trace_tools.util import formats
 
 LEADS = "Possible causes of other differences"
@@ -199,7 +199,7 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
     path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
-    function = formats.one_line(difference.function_of(row), 60)
+    function = formats.one_line(difference.function_of(row).replace(MODULE, ""), 60)
     subject = Phrase(code=entry.name)
     if is_time or entry.finding.subject.kind == "code":
         subject = Phrase("time") if is_time else Phrase("code")
