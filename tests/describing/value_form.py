@@ -9,8 +9,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 from trace_tools.describing.values import Describer
 from trace_tools.trace.model import Value
 
-_PLAIN = (dict, list, str, int, float, bool)
-
 
 def describe(obj: object, describer: Describer | None = None) -> dict[str, Any]:
     """Return the description of `obj`, after checking its form."""

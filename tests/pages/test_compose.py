@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tests.pages.recording import Recording, matrix
-from trace_tools.pages.content.compose import in_emitted_order, make_document
+from trace_tools.pages.content.compose import fold, in_emitted_order, make_document
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -205,6 +205,7 @@ def test_observations_belong_to_the_row_of_their_line() -> None:
     section = make_document(lecture().trace()).sections[0]
     [execution] = row(section, "x = torch").executions
     assert execution.values == [("x", matrix(2, 3))]
+    assert section.shared == ("A",)  # the storage that several names share
     assert execution.timing is not None and execution.timing.clock == "host"
     line = LECTURE.splitlines().index("    x = torch.ones(2, 3)  # (2, 3) @inspect x") + 1
     assert row(section, "x = torch").anchor == f"L{line}"
@@ -229,6 +230,12 @@ def test_calls_with_narrative_become_parts_and_others_nest() -> None:
     assert call.header is not None and call.header.arguments == (("a", number(2)),)
     lines = ["def helper(a):", "    b = a + 1", "    return b"]
     assert [line.text for r in rows(call.blocks) for line in r.lines] == lines
+
+
+def test_each_heading_has_an_anchor_of_its_own() -> None:
+    text = Text(text="## A\n\n## A\n\n## A 2\n\n## A")
+    [narration] = fold([Narration(text, 1)])
+    assert isinstance(narration, Narration) and len({heading.anchor for heading in narration.headings}) == 4
 
 
 def test_repeated_calls_show_their_code_once() -> None:
@@ -291,10 +298,6 @@ def test_a_caught_exception_does_not_fail_its_section() -> None:
     assert section.failure is None
     assert all(e.failure.caught for r in rows(section.blocks) for e in r.executions if e.failure)
     assert not any(e.troubled for r in rows(section.blocks) for e in r.executions)
-
-
-def test_storages_shared_by_several_names_are_marked() -> None:
-    assert make_document(lecture().trace()).sections[0].shared == ("A",)
 
 
 def test_device_times_give_rates_and_launch_times_do_not() -> None:

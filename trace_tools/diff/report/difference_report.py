@@ -22,6 +22,7 @@ from trace_tools.trace.model import MODULE, Machine
 from trace_tools.util import formats
 
 LEADS = "Possible causes of other differences"
+LEAD_COLUMNS = ("where", "what", "A", "B", "how it differs")
 RATIOS = "Times of annotated steps, as ratios"  # title of the comparison of two machines
 WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a single difference
     "claims": ("Claims", "claim"),
@@ -88,7 +89,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
             printed = [e for e in entries(difference, "output", everything=True) if e.finding.subject.kind == "printed"]
             more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
             rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
-            grid = Grid("leads", _lead_columns(), rows, "Printed text", rest=more)
+            grid = Grid("leads", LEAD_COLUMNS, rows, "Printed text", rest=more)
             leads += [Part("Printed text", [grid])] if rows else []
         return Report("", f"A {a.label} → B {b.label}", [*parts, *before, *code, *notes, *leads, judged])
     matters = [*before, *leads, *code]
@@ -185,12 +186,8 @@ def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, e
             omitted = f"{unlisted} more (--all, or the pages with the other machine's column)." if unlisted > 0 else ""
         rows = [_entry_row(difference, entry) for entry in group[: most + most_folded]]
         if rows:
-            grid = Grid("leads", _lead_columns(), rows[:most], "Differences", rows[most:], summary, omitted)
+            grid = Grid("leads", LEAD_COLUMNS, rows[:most], "Differences", rows[most:], summary, omitted)
             yield Part(title, [grid])
-
-
-def _lead_columns() -> tuple[str, ...]:
-    return "where", "what", "A", "B", "how it differs"
 
 
 def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:

@@ -460,8 +460,11 @@ def fold(blocks: Iterable[Block], prefix: str = "") -> tuple[Block, ...]:
         name = prose.slug(text)
         if _TAKEN.fullmatch(name):
             name = f"{name}-heading"
-        anchors[name] += 1
-        return prefix + (name if anchors[name] == 1 else f"{name}-{anchors[name]}")
+        while name in anchors:  # also "A 2" after two headings "A"
+            anchors[name] += 1
+            name = f"{name}-{anchors[name]}"
+        anchors[name] = 1
+        return prefix + name
 
     def with_anchors(narration: Narration) -> Narration:
         text = narration.narrative.text if isinstance(narration.narrative, Text) else ""
