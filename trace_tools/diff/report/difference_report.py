@@ -131,24 +131,21 @@ def side_text(side: Side) -> str:
 def headline(difference: Difference) -> str:
     """Summarise in one line the differences that matter, and whether times could be judged."""
     leading: list[ReportEntry] = []
-    independent: list[str] = []
-    following: list[str] = []
+    matters: Counter[Aspect] = Counter()
+    after: Counter[Aspect] = Counter()  # what may follow from an earlier difference
     for aspect, lead, group in blocks(difference):
         if lead:
             leading += group
-            continue
-        for phrases, wanted in ((independent, False), (following, True)):
-            n = sum(bool(e.after_lines) is wanted for e in group)
-            phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
-    edited = sum(e.finding.subject.kind == "code" for e in leading)
-    counted = [e for e in leading if e.finding.subject.kind != "code"]
-    ran = sum(e.finding.subject.kind == "executions" for e in counted)
-    parts = [formats.plural(edited, "edited statement")] if edited else []
-    parts += [f"{formats.plural(ran, 'statement')} that ran more or less often"] if ran else []
-    for aspect in ORDER:
-        n = sum(e.finding.aspect == aspect and e.finding.subject.kind != "executions" for e in counted)
-        parts += [formats.plural(n, WORDS[aspect][1])] if n else []
-    parts += independent
+        else:
+            after[aspect] += sum(bool(entry.after_lines) for entry in group)
+            matters[aspect] += sum(not entry.after_lines for entry in group)
+    leads = Counter(entry.finding.subject.kind for entry in leading)
+    matters.update(e.finding.aspect for e in leading if e.finding.subject.kind not in ("code", "executions"))
+    parts = [formats.plural(leads["code"], "edited statement")] if leads["code"] else []
+    ran = formats.plural(leads["executions"], "statement")
+    parts += [f"{ran} that ran more or less often"] if leads["executions"] else []
+    parts += [formats.plural(matters[aspect], WORDS[aspect][1]) for aspect in ORDER if matters[aspect]]
+    following = [formats.plural(after[aspect], WORDS[aspect][1]) for aspect in ORDER if after[aspect]]
     unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
     if parts or following:
         text = f"Differences that matter: {', '.join(parts or following)}"
