@@ -15,7 +15,7 @@ import pytest
 from tests.cases_in_one import each
 from tests.describing.value_form import describe, part, tensor
 from trace_tools.describing.values import Describer
-from trace_tools.describing.walk import Limits
+from trace_tools.describing.walk import ValueLimits
 
 Value = dict[str, Any]
 
@@ -179,7 +179,7 @@ def test_numpy_error_settings_do_not_change_descriptions() -> None:
 
 
 def test_the_size_limit_is_for_the_whole_value() -> None:
-    value = describe([np.ones(256) * 0.1 for _ in range(100)], Describer(limits=Limits(size=1000)))
+    value = describe([np.ones(256) * 0.1 for _ in range(100)], Describer(limits=ValueLimits(size=1000)))
     assert value["length"] == 100 and len(value["items"]) == 4
 
 
@@ -254,7 +254,7 @@ def test_frames_of_unusual_shape() -> None:
     assert [elements(column) for _, column in same["entries"]] == [[1], [2]]
     wide = describe(pandas.DataFrame(np.zeros((2, 5_000))))
     assert wide["length"] == 5_000
-    assert len(wide["entries"]) <= Limits().items
+    assert len(wide["entries"]) <= ValueLimits().items
     large = tensor(pandas.Series(np.arange(100_000.0)))
     assert large["statistics"]["max"] == 99_999.0
 

@@ -16,7 +16,7 @@ from tests.cases_in_one import each
 from tests.describing.value_form import describe
 from trace_tools.describing.elements import corner_shape
 from trace_tools.describing.values import Describer
-from trace_tools.describing.walk import Limits
+from trace_tools.describing.walk import ValueLimits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,7 +27,7 @@ def statistics(x: Array, **limits: int) -> Iterator[dict[str, Any]]:
     if all(stride >= 0 for stride in x.strides):
         objs.append(torch.as_strided(torch.from_numpy(_owner(x)).flatten(), x.shape, _steps(x), _offset(x)))
     for obj in objs:
-        yield describe(obj, Describer(limits=Limits(elements=0, **limits)))["tensor"]["statistics"]
+        yield describe(obj, Describer(limits=ValueLimits(elements=0, **limits)))["tensor"]["statistics"]
 
 
 def _owner(x: Array) -> Array:
@@ -102,7 +102,7 @@ def test_above_the_limit_a_sample_is_read_and_noted() -> None:
     x = np.arange(128.0 * 40).reshape(40, 128)
     rows = x[:, :].reshape(-1, 16)[::5]  # 64 pieces of 16 elements
     for obj in (x, x.T, torch.from_numpy(x), torch.from_numpy(x).T):
-        value = describe(obj, Describer(limits=Limits(statistics=1024)))
+        value = describe(obj, Describer(limits=ValueLimits(statistics=1024)))
         assert value["note"] == "statistics of 1 in 5 elements"
         assert value["tensor"]["statistics"]["mean"] == pytest.approx(rows.mean())
         assert sum(value["tensor"]["statistics"]["histogram"]) == rows.size
@@ -117,7 +117,7 @@ def test_repeated_elements_are_read_once() -> None:
 
 def test_the_limit_is_for_the_whole_value() -> None:
     tensors = [torch.ones(600), torch.ones(600), torch.ones(300)]
-    items = describe(tensors, Describer(limits=Limits(statistics=1000)))["items"]
+    items = describe(tensors, Describer(limits=ValueLimits(statistics=1000)))["items"]
     assert ["statistics" in item["tensor"] for item in items] == [True, False, True]
     assert items[1]["note"] == "no statistics: the value is too large"
     assert len(str(describe([torch.rand(256) for _ in range(100)]))) < 200_000

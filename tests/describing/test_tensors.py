@@ -13,7 +13,7 @@ from tests.cases_in_one import each
 from tests.describing.tensor_kinds import Logged, Overridden, Wrapper, only_known_warnings
 from tests.describing.value_form import describe, part, tensor
 from trace_tools.describing.values import Describer
-from trace_tools.describing.walk import Limits
+from trace_tools.describing.walk import ValueLimits
 
 Value = dict[str, Any]
 
@@ -351,7 +351,7 @@ def test_statistics_equal_torchs_own(name: str) -> None:
 def test_all_elements_are_kept_up_to_the_limit() -> None:
     assert len(tensor(torch.zeros(256))["elements"]) == 256
     assert "elements" not in tensor(torch.zeros(257))
-    assert "elements" not in tensor(torch.zeros(4), Describer(limits=Limits(elements=3)))
+    assert "elements" not in tensor(torch.zeros(4), Describer(limits=ValueLimits(elements=3)))
 
 
 def test_complex_statistics_are_of_magnitudes() -> None:

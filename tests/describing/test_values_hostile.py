@@ -14,11 +14,11 @@ import pytest
 from tests.cases_in_one import each
 from tests.describing.value_form import assert_form
 from trace_tools.describing.values import Describer
-from trace_tools.describing.walk import Limits
+from trace_tools.describing.walk import ValueLimits
 
 
 def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: Any) -> dict[str, Any]:
-    describer = Describer(limits=Limits(**limits), redact=redact) if redact else Describer(limits=Limits(**limits))
+    describer = Describer(limits=ValueLimits(**limits), redact=redact) if redact else Describer(limits=ValueLimits(**limits))
     value = describer.describe(obj)
     assert_form(value)
     return value

@@ -24,7 +24,7 @@ from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.redact import MARGIN
 from trace_tools.describing.safe_repr import is_a
 from trace_tools.describing.storage_labels import StorageLabels
-from trace_tools.describing.walk import Describe, Limits, Plain, Walk, scalar
+from trace_tools.describing.walk import Describe, ValueLimits, Plain, Walk, scalar
 
 _MOST_BITS = 2_000  # of an integer that is written out: its 600 digits are below any limit of Python's
 
@@ -32,8 +32,8 @@ _MOST_BITS = 2_000  # of an integer that is written out: its 600 digits are belo
 class Describer:
     """Describes the values of one run, with the same storage labels for all of them."""
 
-    def __init__(self, *, limits: Limits | None = None, redact: Callable[[str], str] = str) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, *, limits: ValueLimits | None = None, redact: Callable[[str], str] = str) -> None:
+        self.limits = limits or ValueLimits()
         self.redact = redact
         self.labels = StorageLabels()
         self.guard = Guard()

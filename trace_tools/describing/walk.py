@@ -2,7 +2,7 @@
 
 `function_for` gives the function that describes the objects of a class, such as `values.function_for`.
 
-    walk = Walk(Limits(), StorageLabels(), Guard(), clean, function_for)
+    walk = Walk(ValueLimits(), StorageLabels(), Guard(), clean, function_for)
     walk.value(Point(x=1))  # {"type": "Point", "entries": [[{…, "value": "x"}, {…, "value": 1}]]}
 """
 
@@ -29,7 +29,7 @@ _NOTE = 300  # characters of a note
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ValueLimits:
     """Bounds on the description of one value; larger parts are cut, with a note."""
 
     elements: int = 256  # of a tensor: all up to this number, else a corner and statistics
@@ -54,7 +54,7 @@ def scalar(obj: object) -> Plain | None:
 class Walk:
     """The description of one value in progress: the rest of its limits, and the containers around it."""
 
-    limits: Limits
+    limits: ValueLimits
     labels: StorageLabels
     guard: Guard
     clean: Callable[..., str]
