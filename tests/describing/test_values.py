@@ -29,7 +29,7 @@ from trace_tools.describing.walk import ValueLimits
 
 
 def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: Any) -> dict[str, Any]:
-    describer = Describer(limits=ValueLimits(**limits), redact=redact) if redact else Describer(limits=ValueLimits(**limits))
+    describer = Describer(limits=ValueLimits(**limits), redact=redact or str)
     value = describer.describe(obj)
     assert_form(value)
     return value

@@ -24,7 +24,7 @@ from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.redact import MARGIN
 from trace_tools.describing.safe_repr import is_a
 from trace_tools.describing.storage_labels import StorageLabels
-from trace_tools.describing.walk import Describe, ValueLimits, Plain, Walk, scalar
+from trace_tools.describing.walk import Describe, Plain, ValueLimits, Walk, scalar
 
 _MOST_BITS = 2_000  # of an integer that is written out: its 600 digits are below any limit of Python's
 
