@@ -1,22 +1,14 @@
-"""Records of steps and frames: values, claims, exceptions, calls, threads and printed text."""
+"""Records of steps and frames: values, claims, exceptions, calls, generators and coroutines."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections import Counter
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-from tests.tracing.probed import Clock, Probed, Trace, tracing
-
-
-@pytest.fixture
-def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    return tracing(tmp_path, Clock.replacing(monkeypatch))
+from tests.tracing.probed import Probed, Trace
 
 
 def values(lecture: Probed, code: str) -> list[list[Any]]:
@@ -32,7 +24,7 @@ def test_values_are_read_at_the_line_of_their_directive(trace: Trace) -> None:
     lecture = trace("""
 N = 2  # @inspect N
 def main():
-    x = f(3)  # @inspect x [FLOP], x + 1, missing
+    x = f(3)  # @inspect x [FLOP], N.real, missing
     for i in range(N):  # @inspect i
         if i: break  # @inspect i, x
     while x > 2:  # @inspect x
@@ -49,26 +41,25 @@ def main():
     return y  # @inspect y, gone
 def f(n, m=1):  # @inspect n, m [B]
     return n
-""".replace("x + 1, ", "N.real, "))  # fmt: skip
-    assert values(lecture, "N = 2") == [["N", None, 2]]
-    assert values(lecture, "x = f(3)") == [
-        ["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, "NameError: name 'missing' is not defined"],
-    ]  # fmt: skip
-    assert values(lecture, "for i") == [["i", None, 0], ["i", None, 1]]
-    assert values(lecture, "if i: break") == [["i", None, 0], ["x", None, 3]]
+""")  # fmt: skip
+    expected: dict[str, list[list[Any]]] = {
+        "N = 2": [["N", None, 2]],
+        "x = f(3)": [["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, "NameError: name 'missing' is not defined"]],
+        "for i": [["i", None, 0], ["i", None, 1]],
+        "if i: break": [["i", None, 0], ["x", None, 3]],
+        "while x": [["x", None, 3], ["x", None, 2]],
+        "with open": [["file.name", None, "/dev/null"]],
+        "raise KeyError": [["x", None, 2]],
+        "y = 1": [["error.args[0]", None, "k"]],
+        "if y": [["y", None, 5], ["z", None, 6]],
+        "match y": [["y", None, 5]],
+        "return y": [["y", None, 5], ["gone", None, "NameError: name 'gone' is not defined"]],
+    }  # fmt: skip
+    assert {code: values(lecture, code) for code in expected} == expected
     one, three = ({"type": "int", "value": n} for n in (1, 3))
     break_values = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
     assert break_values == [[["i", None, one], ["x", None, three]]], "a `break` is inspected before it leaves the loop"
-    assert values(lecture, "while x") == [["x", None, 3], ["x", None, 2]]
-    assert values(lecture, "with open") == [["file.name", None, "/dev/null"]]
-    assert values(lecture, "raise KeyError") == [["x", None, 2]]
-    assert values(lecture, "y = 1") == [["error.args[0]", None, "k"]]
-    assert values(lecture, "if y") == [["y", None, 5], ["z", None, 6]]
-    assert values(lecture, "match y") == [["y", None, 5]]
-    assert values(lecture, "return y") == [["y", None, 5], ["gone", None, "NameError: name 'gone' is not defined"]]
-    assert lecture.frames("f")[0].arguments == [
-        ["n", None, {"type": "int", "value": 3}], ["m", "B", {"type": "int", "value": 1}],
-    ]  # fmt: skip
+    assert lecture.frames("f")[0].arguments == [["n", None, three], ["m", "B", one]]
 
 
 def test_calls_during_description_are_not_recorded(trace: Trace) -> None:
@@ -137,18 +128,14 @@ def outer():  # @inspect return
         return 5
     return inner() + (lambda: 1)()
 
-def named(total):  # @inspect total
-    if not total: return -1
-    return total
-
 def one_line(x): return x * 2  # @inspect x return
 
 def failing(x):  # @inspect return
     return 1 // x
 
 def main():
-    factorial(4), find("ab", "b"), find("ab", "c"), bare(), overruled(), list(produced(2)), asyncio.run(waited(3))
-    Pair().both(), outer(), named(0), named(7), one_line(4)
+    factorial(2), find("ab", "b"), find("ab", "c"), bare(), overruled(), list(produced(2)), asyncio.run(waited(3))
+    Pair().both(), outer(), one_line(4)
     try:
         failing(0)
     except ZeroDivisionError:
@@ -156,36 +143,18 @@ def main():
 """
 
 
-def test_return_values_match_those_of_setprofile(tmp_path: Path) -> None:
-    plain: dict[str, Any] = {}
-    exec(compile(RETURNS, "plain.py", "exec"), plain)
-    lines, expected = RETURNS.split("\n"), Counter[tuple[str, str]]()
-
-    def note(frame: FrameType, event: str, value: object) -> None:
-        if event == "return" and frame.f_code.co_filename == "plain.py":
-            leaves = lines[frame.f_lineno - 1].partition("  # ")[0]
-            if not any(other in leaves for other in ("yield", "await", "1 // x")):
-                expected[frame.f_code.co_name, repr(value)] += 1
-
-    sys.setprofile(note)
-    plain["main"]()
-    sys.setprofile(None)
-    expected["overruled", "1"] = 1  # the value of its first `return`, which `finally` replaces
-    not_inspected = {"main", "inner", "<lambda>", "<module>"}
-    expected = Counter(
-        {call: n for call, n in expected.items() if call[0] not in not_inspected and call != ("named", "-1")}
-    )
-
-    lecture = Probed(RETURNS, tmp_path / "returns.py", tmp_path / "j").main()
-    run, names, recorded = lecture.run, lecture.program.functions, Counter[tuple[str, str]]()
-    step_values = [(step.frame, step.values) for step in run.steps.values()]
-    for frame, values in [*step_values, *((frame.id, frame.arguments) for frame in run.frames.values())]:
-        for source, _, value in values:
-            if source == "return":
-                items = value.get("items") and tuple(item["value"] for item in value["items"])
-                function = names[run.frames[frame].function].rpartition(".")[2]
-                recorded[function, repr(items or value.get("value"))] += 1
-    assert recorded == expected
+def test_each_call_records_what_it_returns(trace: Trace) -> None:
+    lecture = trace(RETURNS)
+    run, names, returned = lecture.run, lecture.program.functions, dict[str, list[Any]]()
+    of_steps = [(step.frame, step.values) for step in run.steps.values()]
+    for frame, values in [*of_steps, *((frame.id, frame.arguments) for frame in run.frames.values())]:
+        for _, _, value in (one for one in values if one[0] == "return"):
+            items = [item["value"] for item in value.get("items", ())]
+            returned.setdefault(names[run.frames[frame].function], []).append(items or value.get("value"))
+    assert returned == {
+        "factorial": [2, 1, 1], "find": [1, None], "bare": [None], "overruled": [1, 2], "produced": ["done"],
+        "waited": [3], "Pair.both": [[1, 2]], "outer": [6], "one_line": [8],
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ claims
@@ -234,17 +203,16 @@ def test_failed_claim_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="1 is not 2"):
         lecture.main()
     [step] = lecture.steps("assert a == b")
-    assert step.claim is not None and step.claim[1] == "raised" and step.left
-    assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": step_line(lecture, step)}
-    assert lecture.steps("reached = 1") == []
+    assert step.claim[1] == "raised" and step.left and lecture.steps("reached = 1") == []
+    assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": 9}
 
 
-def test_failed_claim_below_stepover_belongs_to_the_calling_step(tmp_path: Path) -> None:
+def test_failed_claim_below_stepover_belongs_to_the_calling_step(trace: Trace) -> None:
     text = "def main():\n    f(1)\n    f(0)\ndef f(x):  # @stepover\n    assert x > 0\n"
-    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", failing_claims_raise=False).main()
-    one, zero = lecture.steps("f(1)")[0], lecture.steps("f(0)")[0]
-    assert one.claim is None
-    assert zero.claim == [lecture.number("assert x"), "passed over", [{"type": "int", "value": n} for n in (0, 0)]]
+    lecture = trace(text, failing_claims_raise=False)
+    assert lecture.steps("f(1)")[0].claim is None
+    sides = [{"type": "int", "value": 0}] * 2
+    assert lecture.steps("f(0)")[0].claim == [lecture.number("assert x"), "passed over", sides]
 
 
 CAUGHT = """
@@ -295,10 +263,6 @@ def test_claims_that_the_lecture_catches_do_not_fail(tmp_path: Path, raising: bo
 # ------------------------------------------------------------------------------ exceptions
 
 
-def step_line(lecture: Probed, step: Any) -> int:
-    return lecture.source.statements[step.statement].line
-
-
 def test_exceptions_are_recorded_at_each_step_they_leave(trace: Trace) -> None:
     lecture = trace("""
 def main():
@@ -307,7 +271,7 @@ def main():
             outer(i)
         except ZeroDivisionError:
             pass
-        except* KeyError as group:
+        except ValueError as group:
             pass
 def outer(i):
     with open("/dev/null"):
@@ -318,26 +282,19 @@ def inner(i):
         return int(
             "x")
     return 1 / i
-""".replace("except* KeyError as group", "except ValueError as group"))  # fmt: skip
-    assert [s.raised and s.raised["type"] for s in lecture.steps("outer(i)")] == [
-        "ZeroDivisionError",
-        None,
-        "ValueError",
-    ]
-    assert [s.raised and s.raised["type"] for s in lecture.steps("x = inner")] == [
-        "ZeroDivisionError",
-        None,
-        "ValueError",
-    ]
-    [division] = [s for s in lecture.steps("return 1 / i") if s.raised]
-    assert division.raised == {"type": "ZeroDivisionError", "message": "division by zero", "origin_line": 18}
-    assert [s.raised and s.raised["origin_line"] for s in lecture.steps("outer(i)")] == [18, None, 16]
-    assert not any(s.raised for s in lecture.steps("for i"))
+""")  # fmt: skip
+
+    def left(code: str) -> list[tuple[str, int] | None]:
+        return [s.raised and (s.raised["type"], s.raised["origin_line"]) for s in lecture.steps(code)]
+
+    division, conversion = ("ZeroDivisionError", 18), ("ValueError", 16)
+    assert left("outer(i)") == left("x = inner") == [division, None, conversion]
+    assert left("return 1 / i") == [division, None] and not any(left("for i"))
+    assert lecture.steps("return 1 / i")[0].raised["message"] == "division by zero"
 
 
 def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
-    text = "def main():\n    f()\ndef f():\n    raise SystemExit(3)\n"
-    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    lecture = Probed("def main():\n    f()\ndef f():\n    raise SystemExit(3)\n", "lecture.py", tmp_path / "x.journal")
     with pytest.raises(SystemExit):
         lecture.main()
     assert lecture.steps("f()")[0].raised == {"type": "SystemExit", "message": "3", "origin_line": 4}
