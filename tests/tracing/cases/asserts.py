@@ -25,7 +25,10 @@ class Loud:
         self.log.append(f"{self.name} < {other!r}")
         return self.value < getattr(other, "value", other)
 
-    __hash__ = None
+
+class Refuses:
+    def __eq__(self, other): return self
+    def __bool__(self): raise TypeError("ambiguous")
 
 
 def said(log, name, value):
@@ -40,7 +43,6 @@ def message(log, text):
 
 def truths(log):
     a, b, c = (Loud(log, name, value) for name, value in (("a", 1), ("b", 2), ("c", 3)))
-    assert a
     assert a, message(log, "not evaluated")
     assert a < b < c  # @inspect a, b
     assert a < b < c < 4 and a or said(log, "never", 0)
@@ -48,26 +50,20 @@ def truths(log):
     assert said(log, 1, a) == said(log, 2, 1) != said(log, 3, 7)
     assert (n := len(log)) and (said(log, "walrus", n) == n)
     assert all(x for x in [1, 2]), "generator"
-    assert any([x > 1 for x in [1, 2]])
     assert max(*[1, 2], 3) == 3
+    assert max(*[1, 2], 3)
     assert isinstance(said(log, "x", 5), int)
-    assert callable(max)
     assert dict(**{"k": 1})
-    assert (lambda x: x)(5)
     assert "a" in "abc" and 3 not in (1, 2) and a is a and a is not b
-    assert [*range(3)][1:][0]
     assert {"k": 1}["k"] == 1 if log else 0
-    assert f"{n}" == str(n)
     assert "constant" and 1 == 1
-    assert -1 and ~1
     assert (said(log, "l", 0) or said(log, "r", 1)) and not said(log, "n", 0)
     assert not not (said(log, "x", 1) and (said(log, "y", 0) or said(log, "z", 2)))
     assert said(log, "kw", value=1)
-    assert print("printed") is None
-    assert (yielded := [i for i in range(3) if i]) == [1, 2]
+    assert (kept := [i for i in range(3) if i]) == [1, 2]
     if n: assert n; assert log  # @inspect n
     for i in range(2): assert i >= 0, i
-    return n, yielded
+    return n, kept
 
 
 def broken_chain(log): assert said(log, "l", 1) < said(log, "m", 0) < said(log, "never", 2), message(log, "chain")
@@ -81,23 +77,19 @@ def raising_test(log): assert said(log, "x", 1) / 0 == 1, message(log, "never")
 def raising_bool(log): assert Refuses() == 1, message(log, "never")
 def raising_not(log): assert not Refuses(), message(log, "never")
 def raising_and(log): assert Refuses() and log, message(log, "never")
+def raising_message(log): assert not log, message(log, 1) / 0
+def raising_chain(log): assert said(log, "a", 1) < said(log, "b", "text") < said(log, "never", 1)
+def constant_false(log): assert False, message(log, "False")
+def walrus_in_message(log):
+    assert (n := len(log)) > 100, (text := f"{n} is few")
+
+
 def raising_alone(log):
     assert (
         Refuses()
     ), (
         message(log, "never")
     )
-def raising_message(log): assert not log, message(log, 1) / 0
-def raising_chain(log): assert said(log, "a", 1) < said(log, "b", "text") < said(log, "never", 1)
-def constant_false(log): assert False, message(log, "False")
-def constant_none(log): assert None
-def walrus_in_message(log):
-    assert (n := len(log)) > 100, (text := f"{n} is few")
-
-
-class Refuses:
-    def __eq__(self, other): return self
-    def __bool__(self): raise TypeError("ambiguous")
 
 
 def multi_line(log):
@@ -106,14 +98,6 @@ def multi_line(log):
         2,
     ), message(
         log, "multi"
-    )
-
-
-def multi_line_raising(log):
-    assert (
-        said(log, "a", 1)
-        == said(log, "b", 2)
-        / 0
     )
 
 
@@ -165,10 +149,9 @@ def main():
     log = []
     result = truths(log)
     for failing in (
-        broken_chain, broken_and, broken_or, broken_not, broken_call, broken_plain, broken_equal, raising_test, raising_bool,
-        raising_not, raising_and, raising_alone,
-        raising_message, raising_chain, constant_false, constant_none, walrus_in_message, multi_line,
-        multi_line_raising, parenthesised, parenthesised_parts, conditional, under_stepover, nested,
+        broken_chain, broken_and, broken_or, broken_not, broken_call, broken_plain, broken_equal, raising_test,
+        raising_bool, raising_not, raising_and, raising_message, raising_chain, constant_false, walrus_in_message,
+        raising_alone, multi_line, parenthesised, parenthesised_parts, conditional, under_stepover, nested,
     ):
         try:
             failing(log)

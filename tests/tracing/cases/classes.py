@@ -1,20 +1,22 @@
 # ruff: noqa
 # fmt: off
-"""Classes: zero-argument super, __class__, metaclasses, slots, descriptors, private names, operators."""
+"""Classes: zero-argument super, __class__, metaclasses, private names, operators, dataclasses, enums, pickles."""
 
-import abc
-import contextlib
+import copy
+import dataclasses
+import enum
 import functools
 import inspect
+import pickle
+import typing
 
 
 class Registry(type):
     made = []
 
     def __new__(meta, name, bases, namespace, **options):
-        cls = super().__new__(meta, name, bases, dict(namespace))
         meta.made.append((name, sorted(k for k in namespace if not k.startswith("__")), options))
-        return cls
+        return super().__new__(meta, name, bases, dict(namespace))
 
     def __init__(cls, name, bases, namespace, **options):
         super().__init__(name, bases, namespace)
@@ -22,9 +24,6 @@ class Registry(type):
     @classmethod
     def __prepare__(meta, name, bases, **options):
         return {"prepared": True}
-
-    def __call__(cls, *args, **kwargs):
-        return super().__call__(*args, **kwargs)
 
 
 class Base(metaclass=Registry, kind="base"):
@@ -48,9 +47,6 @@ class Base(metaclass=Registry, kind="base"):
     def __init__(self, value=0):
         self.__private = value  # @inspect self.__private
 
-    def private(self):
-        return self.__private, type(self).__dict__.get("_Base__x")
-
 
 class Child(Base, kind="child"):
     def method(self, x=5):
@@ -66,7 +62,7 @@ class Child(Base, kind="child"):
 
     @property
     def doubled(self):
-        return self.private()[0] * 2  # @inspect self.private()
+        return self._Base__private * 2  # @inspect self._Base__private
 
     @functools.cached_property
     def costly(self):
@@ -77,70 +73,28 @@ class Child(Base, kind="child"):
             return __class__.__qualname__
 
 
-class Descriptor:
-    def __set_name__(self, owner, name):
-        self.name = "_" + name
-
-    def __get__(self, obj, owner=None):
-        return self if obj is None else getattr(obj, self.name, "unset")
-
-    def __set__(self, obj, value):
-        setattr(obj, self.name, value)
-
-    def __delete__(self, obj):
-        delattr(obj, self.name)
-
-
-class Slotted:
-    __slots__ = ("x", "_y", "__weakref__")
-    y = Descriptor()
+class Operators:
+    __slots__ = ("x",)
 
     def __init__(self, x):
         self.x = x  # @inspect self.x
 
     def __eq__(self, other):
-        return isinstance(other, Slotted) and self.x == other.x
+        return isinstance(other, Operators) and self.x == other.x
 
     def __hash__(self):
         return hash(self.x)
 
     def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
         return f"no {name}"
-
-    def __bool__(self):
-        return bool(self.x)
-
-    def __len__(self):
-        return 3
 
     def __getitem__(self, i):
         if i >= 3: raise IndexError
         return i * self.x
 
-    def __contains__(self, x):
-        return x == self.x
-
-    def __call__(self, *args, **kwargs):
-        return args, kwargs
-
-    def __matmul__(self, other):
-        return "matmul"
-
     def __iadd__(self, other):
         self.x += other  # @inspect self.x
         return self
-
-
-class Abstract(abc.ABC):
-    @abc.abstractmethod
-    def must(self): ...
-
-    @property
-    @abc.abstractmethod
-    def also(self):
-        "only a docstring"
 
 
 def decorate(*names):
@@ -153,7 +107,8 @@ def decorate(*names):
 
 @decorate("one", "two")
 class Decorated:
-    pass
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)  # @inspect name
 
 
 def local_class(base):
@@ -167,45 +122,65 @@ def local_class(base):
     return Local
 
 
-class Late:
-    def __getattribute__(self, name):
-        return object.__getattribute__(self, name)  # @inspect name
+@dataclasses.dataclass(order=True)
+class Item:
+    """An item."""
+    name: str
+    price: float = 0.0  # @hide
+    count: dataclasses.InitVar[int] = 1
+    total: float = dataclasses.field(init=False)
+    KIND: typing.ClassVar[str] = "item"
 
-    def __repr__(self):
-        return f"Late({self.__dict__})"
+    def __post_init__(self, count):
+        self.total = self.price * count  # @inspect self.total
 
-    def __enter__(self): return self
-    def __exit__(self, *args): return True
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    x: int
+
+    def moved(self, by):
+        return dataclasses.replace(self, x=self.x + by)
+
+
+class Colour(enum.Enum):
+    RED = 1
+    GREEN = enum.auto()
+
+    def describe(self):
+        return f"{self.name}={self.value}"  # @inspect self
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.RED if value == "r" else None
+
+
+class Pair(typing.NamedTuple):
+    left: int
+    right: str = "r"
+
+    def swapped(self):
+        return self.right, self.left
 
 
 def main():
     log = [Registry.made, Base.__doc__, Base.method.__doc__, Base.squares, Base.c, Base.b, Base.d, Base.prepared]
     child = Child.make(7)
-    log.append([child.method(), child.private(), child.doubled, Child.add(1, 2), Child.Inner().outer_name()])
-    log.append(child.costly is child.costly)
-    log.append([Child.subclassed, Child.__mro__ == (Child, Base, object), Base.__qualname__, Base.method.__qualname__])
-    s = Slotted(2)
-    s.y = 5
-    log.append([s.y, s.x, s.other, bool(s), len(s), list(s), 2 in s, s(1, a=2), s @ s])
-    del s.y
+    log.append([child.method(), child.doubled, Child.add(1, 2), Child.Inner().outer_name(), child.costly is child.costly])
+    log.append([Child.subclassed, Child.__mro__ == (Child, Base, object), Base.method.__qualname__])
+    s = Operators(2)
     s += 3
-    log.append([s.y, s.x, s == Slotted(5), {s: 1}[Slotted(5)]])
-    try:
-        s.nothing = 1
-    except AttributeError as error:
-        log.append(type(error).__name__)
-    try:
-        Abstract()
-    except TypeError as error:
-        log.append(str(error))
+    log.append([s.x, s.other, list(s), s == Operators(5), {s: 1}[Operators(5)]])
     log.append([Decorated().one(), Decorated().two()])
     local = local_class(Base)()
     log.append([local.method(), local.nested(), type(local).__qualname__])
-    with Late() as late:
-        late.x = 1
-        raise ValueError("swallowed")
-    log.append(repr(late))
     log.append(sorted(k for k in vars(Child) if not k.startswith("__")))
     log.append(inspect.signature(Child.method).__str__())
-    log.append([name for name, _ in inspect.getmembers(Base, inspect.isfunction)])
+    item = Item("a", 2.0, 3)
+    log.append([repr(item), item.total, item < Item("b"), [f.name for f in dataclasses.fields(Item)], Frozen(1).moved(3)])
+    log.append([list(Colour), Colour("r").describe(), sorted(n for n in vars(Colour) if not n.startswith("__"))])
+    log.append([Pair(1, "x").swapped(), Pair._fields, Pair.__annotations__])
+    for obj in (item, Frozen(3), Colour.GREEN, Pair(2), Item):
+        for again in (pickle.loads(pickle.dumps(obj)), copy.deepcopy(obj)):
+            log.append((again == obj, repr(again)))
     return log

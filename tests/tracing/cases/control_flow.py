@@ -1,6 +1,8 @@
 # ruff: noqa
 # fmt: off
-"""Loops and their `else`, leaving them from every kind of block, one-line compounds, semicolons."""
+"""Loops and their `else`, leaving them from every kind of block, one-line compounds, match."""
+
+from dataclasses import dataclass
 
 
 class Manager:
@@ -14,6 +16,12 @@ class Manager:
     def __exit__(self, kind, error, traceback):
         self.log.append(f"exit {self.name} {kind and kind.__name__}")
         return self.swallow
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
 
 
 def loops(log):
@@ -36,7 +44,6 @@ def loops(log):
     while True:
         n += 1
         if n > 3: break
-    while n > 0: n -= 2
     for i in range(2):
         for j in range(3):
             if j == 1:
@@ -55,7 +62,6 @@ def loops(log):
             continue
         log.append("not reached")
     for i, (j, *k) in enumerate([(1, 2, 3), "abc"]): log.append((i, j, k))  # @inspect k
-    for log_target in log: break
     a = [0, 0]
     for a[1] in range(3): pass
     log.append(a)
@@ -80,23 +86,13 @@ def leaving(log):
         log.append("after with")
     for i in range(3):
         try:
-            log.append(i)
-            1 / (i - 1)
-        except ZeroDivisionError:
-            break
-        finally:
-            if i == 0: continue
-            log.append("final")
-    for i in range(3):
-        try:
             raise ValueError(i)
         finally:
             if i < 2: continue
             break
-    for _ in range(2):
-        with Manager(log, "swallowing", True):
-            raise ValueError("gone")
-        log.append("went on")
+    with Manager(log, "swallowing", True):
+        raise ValueError("gone")
+    log.append("went on")
 
 
 def returns(log, how):
@@ -145,8 +141,6 @@ def one_liners(x):
 def branches(x):
     if x == 1:  # @inspect x
         found = "one"
-    elif x == 2:
-        found = "two"
     elif x == 3: found = "three"  # @inspect found
     else:
         if x == 4:
@@ -166,6 +160,65 @@ def unreachable(x):
     return 3
 
 
+def shape(subject):
+    match subject:  # @inspect subject
+        case 0 | 1 as small:  # @inspect small
+            return "small", small
+        case -2.5 | "text" | None | True:
+            return "literal"
+        case [single]: return "one", single  # @inspect single
+        case [first, *_, last] if first == last:
+            return "ends alike", first
+        case {"kind": kind, **others} if (n := len(others)) > 1:
+            return kind, sorted(others), n
+        case Point(x, y) if x == y:
+            return "diagonal"
+        case complex.real | Point(1, 2, 3):
+            return "never"
+        case _:
+            return "other", type(subject).__name__
+
+
+def without_default(subject):
+    found = "nothing"
+    match subject:  # @inspect found, subject
+        case 1: found = "one"
+        case 2 if found: found = "two"
+    match subject, found:  # @inspect subject
+        case (1, name):
+            found += name
+    return found
+
+
+def with_capture(subject):
+    match subject:  # @inspect subject
+        case [1]:
+            pass
+        case (anything):
+            return anything
+    match subject:  # @inspect subject
+        case [2]:
+            pass
+        case [1] | _:
+            return "or"
+
+
+def matched_in_loop(subjects):
+    log = []
+    for subject in subjects:
+        match subject:  # @inspect log
+            case 0: continue
+            case 9: break
+            case [x] if log.append(("guard", x)) or x:
+                match x:
+                    case 5: log.append("five")
+                    case _: continue
+        log.append(subject)
+    else:
+        log.append("else")
+    return log
+
+
 def main():
     log = []
     loops(log)
@@ -174,8 +227,17 @@ def main():
         log.append(returns(log, how))
     log.append(nested_finally())
     log.append([one_liners(x) for x in (True, None, 0)])
-    log.append([branches(x) for x in range(6)])
+    log.append([branches(x) for x in range(5)])
     for x in (1, 0, None):
         try: log.append(unreachable(x))
         except (ValueError, KeyError) as error: log.append(repr(error))
+    subjects = [0, -2.5, "text", None, [], [5], [1, 2, 1], {"kind": "a", "b": 1, "c": 2}, {"kind": "a"}, Point(2, 2), 17]
+    log.append([shape(s) for s in subjects])
+    log.append([without_default(s) for s in (1, 2, 3)])
+    log.append([with_capture(s) for s in ([1], [2], "x")])
+    log.append([matched_in_loop([0, [0], [5], [6], 1]), matched_in_loop([1, 9, 2])])
+    try:
+        shape(Point(1, 2))
+    except TypeError as error:
+        log.append((str(error), error.__traceback__.tb_next.tb_lineno))
     return log

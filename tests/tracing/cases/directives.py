@@ -64,8 +64,6 @@ def everything(n):  # @inspect n, n.nothing
         raise ValueError(n)  # @stepover
     except ValueError as error:  # @inspect error, error.args
         y += 1
-    else:
-        y += 2
     finally:
         y += 3  # @inspect error
     try: y += 1; raise KeyError  # @inspect y
@@ -128,10 +126,8 @@ def run(coroutine):
 
 
 def main():
-    log = [everything(n) for n in (2, 1, 3)]
-    log.append(list(generator(2)))
-    log.append(run(coroutine(5)))
+    log = [everything(n) for n in (2, 1)]
+    log += [list(generator(2)), run(coroutine(5)), run(anext(produced()))]
     log.append([returning(n) for n in range(5)] + [returned_name(0), returned_name(1)])
-    log.append(run(anext(produced())))
     log.append([Settings().double(), constant, math.floor(2.5), seen])
     return log  # @inspect log

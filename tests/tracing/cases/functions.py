@@ -1,18 +1,21 @@
 # ruff: noqa
 # fmt: off
-"""Functions as objects: decorators, functools, signatures, sources, pickles, contexts, warnings."""
+"""Functions as objects: decorators, functools, signatures, sources, pickles, contexts, recursion, threads."""
 
 import contextlib
-import copy
+import contextvars
 import functools
 import inspect
 import pickle
+import queue
 import sys
+import threading
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 
-def traced(*labels, log):
+def logged(*labels, log):
     def decorator(function):
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
@@ -25,7 +28,7 @@ def traced(*labels, log):
 calls = []
 
 
-@traced("a", "b", log=calls)
+@logged("a", "b", log=calls)
 @functools.lru_cache(maxsize=None)
 def fibonacci(n: int, *, scale: float = 1.0) -> int:  # @inspect n
     """Documented."""
@@ -37,29 +40,9 @@ def kind(x):
     return "object"
 
 
-@kind.register
-def _(x: int):
-    return "int"
-
-
 @kind.register(list)
 def _(x):
     return ["list", *map(kind, x)]
-
-
-@functools.total_ordering
-class Version:
-    def __init__(self, n): self.n = n
-    def __eq__(self, other): return self.n == other.n
-    def __lt__(self, other): return self.n < other.n
-
-    @functools.singledispatchmethod
-    def describe(self, x): return "any"
-
-    @describe.register
-    def _(self, x: str): return "str " + x
-
-    def __reduce__(self): return Version, (self.n,)
 
 
 @contextlib.contextmanager
@@ -112,21 +95,12 @@ def warn():
     warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
 
 
-def apply(f, *args, **kwargs): return f(*args, **kwargs)
-
-
-def tail(): return caller_line()
-
-
-def main():
-    log = []
+def as_objects(log):
     log.append([fibonacci(6), fibonacci.__name__, fibonacci.__doc__, fibonacci.__wrapped__.cache_info().misses, len(calls)])
-    log.append(str(inspect.signature(fibonacci)))
-    log.append([kind(1), kind([1, "a"]), kind("x"), Version(1) <= Version(2), Version(1).describe("x"), Version(1).describe(1)])
+    log.append([str(inspect.signature(fibonacci)), kind([1, "a"]), sorted([3, 1, 2], key=lambda x: (x % 2, x))])
     for divisor in (1, 0):
         with manager(log) as n:
             log.append(n / divisor)
-    with forgetful(): log.append("body")
     try:
         with forgetful(): raise KeyError("through a generator")
     except KeyError as error:
@@ -136,36 +110,140 @@ def main():
     def decorated(x):
         return x + 1
     log.append([decorated(1), decorated(2)])
-    partial = functools.partial(apply, max, 3, key=lambda x: -x)
-    log.append(partial(5, 1))
-    log.append(functools.reduce(lambda a, b: a * b, range(1, 6)))
-    log.append([sorted([3, 1, 2], key=lambda x: (x % 2, x)), list(map(lambda x, y: x + y, [1], [2]))])
 
     inner, f = outer_source()
-    for of in (fibonacci, Version, Version.__lt__, Nested.Deeper, Nested.Deeper.method, Nested.make(), inner, f, main):
+    for of in (fibonacci, Nested.Deeper, Nested.Deeper.method, Nested.make(), inner, f, main):
         source, line = inspect.getsourcelines(of)
         log.append(("".join(source), line))
     log.append([inspect.getdoc(fibonacci), inspect.getcomments(Nested.Deeper.method), inspect.getmodule(inner).__name__])
-    for obj in (fibonacci, Version, Version(3), Nested.Deeper.method, [Version(1), kind]):
-        again = pickle.loads(pickle.dumps(obj))
-        log.append((type(again).__name__, again is obj, getattr(again, "n", None)))
-    try:
-        pickle.dumps(inner)
-    except (AttributeError, pickle.PicklingError) as error:
-        log.append(type(error).__name__)
-    log.append(copy.deepcopy(Version(4)).n)
-    log.append([caller_line(), tail(), [caller_line() for _ in range(1)]])
+    log.append([pickle.loads(pickle.dumps(obj)) is obj for obj in (fibonacci, Nested.Deeper.method)])
+    log.append([caller_line(), [caller_line() for _ in range(1)]])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn()
     log.append([(str(w.message), w.lineno) for w in caught])
-    code = inner.__code__
-    log.append([code.co_name, code.co_qualname, code.co_firstlineno, code.co_argcount, code.co_flags & 0x3F, code.co_freevars])
     twin = types.FunctionType(inner.__code__, globals(), "twin", inner.__defaults__, inner.__closure__)
-    log.append([twin(3), twin.__name__])
     inner.attribute = 5
     inner.__defaults__ = (7,)
-    log.append([inner(), inner.attribute, inner.__dict__])
-    bound = Nested.Deeper().method
-    log.append([bound(1), bound.__func__ is Nested.Deeper.method, bound.__name__])
+    log.append([twin(3), twin.__name__, inner(), inner.__dict__, Nested.Deeper().method(1)])
+
+
+# ------------------------------------------------------------------------------ recursion
+
+def even(n): return True if n == 0 else odd(n - 1)
+def odd(n): return False if n == 0 else even(n - 1)
+
+
+def tree(depth):
+    if depth:
+        yield from tree(depth - 1)
+        yield depth
+        yield from tree(depth - 1)
+
+
+def forever(n=0):
+    return forever(n + 1)
+
+
+def forever_in_try(log):
+    try:
+        forever_in_try(log)
+    except RecursionError:
+        raise
+    finally:
+        log[0] += 1
+
+
+class Deep:
+    def __repr__(self): return f"Deep({self!r})"
+    def __getattr__(self, name): return getattr(self, name + "x")
+
+
+def through_library(n):
+    return n and functools.reduce(lambda a, b: through_library(n - 1), [1, 2])
+
+
+def stack_depth():
+    frame, depth = sys._getframe(), 0
+    while frame: frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def recursions(log):
+    log.append([even(51), list(tree(4)), through_library(10)])
+    count, limit = [0], sys.getrecursionlimit()
+    sys.setrecursionlimit(stack_depth() + 250)  # low, since time grows with the square of a traceback's length
+    for failing in (forever, lambda: repr(Deep()), lambda: Deep().attribute, lambda: forever_in_try(count)):
+        try:
+            failing()
+        except RecursionError:
+            log.append("recursion")
+    sys.setrecursionlimit(limit)
+    log.append([count[0] > 100, even(20), list(tree(3))])  # the count is a few less than in plain Python
+
+
+# ------------------------------------------------------------------------------ threads
+
+local = threading.local()
+variable = contextvars.ContextVar("variable", default="unset")
+
+
+def worker(n, results):  # @inspect n
+    local.value = n
+    for i in range(n):  # @inspect i
+        results.append((n, i, local.value))
+    return n
+
+
+class Ticking(threading.Thread):
+    def __init__(self, ticks):
+        super().__init__(name="ticking", daemon=True)
+        self.ticks, self.seen = ticks, []
+
+    def run(self):
+        for item in iter(self.ticks.get, None):  # @inspect item
+            self.seen.append(item)
+
+
+def failing(message):
+    raise ValueError(message)
+
+
+def produce(n):
+    for i in range(n):
+        yield i, threading.current_thread() is threading.main_thread()
+
+
+def threads(log):
+    results, ticks = [], queue.Queue()
+    started = [threading.Thread(target=worker, args=(n, results)) for n in range(4)]
+    for thread in started: thread.start()
+    for thread in started: thread.join()
+    log.append([sorted(results), hasattr(local, "value")])
+    with ThreadPoolExecutor(2) as pool:
+        log.append(sorted(pool.map(worker, range(3), [results] * 3)))
+        try:
+            pool.submit(failing, "in a pool").result()
+        except ValueError as error:
+            log.append((str(error), error.__traceback__.tb_lineno))
+        g = produce(3)
+        log.append([next(g)] + [pool.submit(next, g).result() for _ in range(2)])
+        variable.set("set")
+        log.append(pool.submit(contextvars.copy_context().run, variable.get).result())
+    ticking = Ticking(ticks)
+    ticking.start()
+    for item in ["a", "b", None]: ticks.put(item)
+    ticking.join()
+    hooked, before = [], threading.excepthook
+    threading.excepthook = lambda args: hooked.append((args.exc_type.__name__, str(args.exc_value), args.thread.name))
+    thread = threading.Thread(target=failing, args=("unhandled",), name="doomed")
+    thread.start(); thread.join()
+    threading.excepthook = before
+    log.append([ticking.seen, threading.active_count(), hooked])
+
+
+def main():
+    log = []
+    for scene in (as_objects, recursions, threads):
+        scene(log)
     return log

@@ -1,8 +1,10 @@
 # ruff: noqa
 # fmt: off
-"""Generators: send, throw, close, delegation, return values, and what they see of exceptions."""
+"""Generators and coroutines: send, throw, close, delegation, `async for` and `async with`, tasks, cancellation."""
 
-import itertools
+import asyncio
+import contextlib
+import inspect
 import types
 
 
@@ -57,15 +59,9 @@ def returning_in_finally():
 
 
 def yielding_in_expressions():
-    x = [(yield 1), (yield 2)]
-    y = {"a": (yield 3)}
+    x = [(yield 1), {"a": (yield 3)}]
     assert (yield 4) == (yield 5), "never"
-    z = f"{(yield 6)}"
-    return x, y, z
-
-
-def chain(*parts):
-    for part in parts: yield from part
+    return x, f"{(yield 6)}"
 
 
 @types.coroutine
@@ -80,11 +76,9 @@ def guarded(call):
         return type(error).__name__, str(error), type(error.__context__).__name__, type(error.__cause__).__name__
 
 
-def main():
-    log = []
-    log.append(list(count(3)))
+def synchronous(log):
     counting = count(3)
-    log.append([next(counting), counting.send(4), next(counting), list(counting)])
+    log.append([list(count(3)), next(counting), counting.send(4), next(counting), list(counting)])
     g = careful(log)
     next(g)
     g.send("a")
@@ -94,20 +88,14 @@ def main():
     log.append(guarded(lambda: next(g)))
     d = delegating(log)
     log.append([next(d), next(d), next(d), d.send("through"), guarded(lambda: d.throw(ValueError("out")))])
-    log.append(guarded(lambda: d.send(None)))
     s = swallowing()
     next(s)
-    log.append(guarded(s.close))
-    log.append(guarded(lambda: list(stops())))
+    log.append([guarded(s.close), guarded(lambda: list(stops()))])
     r = returning_in_finally()
     next(r)
     log.append(guarded(lambda: r.throw(ValueError("lost"))))
     y = yielding_in_expressions()
-    log.append([next(y)] + [y.send(n) for n in (10, 20, 30)])
-    log.append([y.send(7), y.send(7), guarded(lambda: y.send("s"))])
-    log.append(list(itertools.islice(chain(count(2), "ab", (i * i for i in range(3))), 6)))
-    log.append(next(legacy()))
-    log.append(guarded(lambda: count(1).send("too early")))
+    log.append([next(y), y.send(10), y.send(20), y.send(7), y.send(7), guarded(lambda: y.send("s")), next(legacy())])
     log.append(guarded(lambda: count(1).throw(ValueError("before it began"))))
     unfinished = careful(log)
     next(unfinished)
@@ -115,4 +103,148 @@ def main():
     log.append("after del")
     running = careful(log)
     log.append((running.gi_running, running.gi_yieldfrom, running.__name__, running.__qualname__))
+
+
+# ------------------------------------------------------------------------------ asynchronous
+
+class Ticker:
+    def __init__(self, n):
+        self.n = n
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        if self.n == 0:
+            raise StopAsyncIteration
+        self.n -= 1
+        await asyncio.sleep(0)
+        return self.n
+
+
+class Room:
+    def __init__(self, log, swallow=False):
+        self.log, self.swallow = log, swallow
+
+    async def __aenter__(self):
+        await asyncio.sleep(0)
+        self.log.append("in")
+        return self
+
+    async def __aexit__(self, kind, error, traceback):
+        await asyncio.sleep(0)
+        self.log.append(("out", kind and kind.__name__))
+        return self.swallow
+
+
+async def numbers(n, log):
+    try:
+        for i in range(n):
+            got = yield i  # @inspect got
+            log.append(got)
+            if i == 5:
+                return  # @inspect i
+    finally:
+        log.append("numbers closed")
+
+
+@contextlib.asynccontextmanager
+async def managed(log):
+    log.append("enter")
+    try:
+        yield "managed"
+    except ValueError as error:
+        log.append(str(error))
+    finally:
+        log.append("leave")
+
+
+async def loops(log):
+    async for tick in Ticker(4):  # @inspect tick
+        if tick == 2:
+            continue
+        if tick == 0:
+            break
+        log.append(tick)
+    else:
+        log.append("not reached")
+    async for tick in Ticker(1):
+        pass
+    else:
+        log.append("else")
+    async with Room(log) as room, Room(log, True):  # @inspect room.swallow
+        async for i in numbers(3, log):
+            if i == 1:
+                raise KeyError("swallowed")
+    async with managed(log) as name:
+        raise ValueError(name)
+    log.append([await plus_one(i) async for i in numbers(7, log) if i != 1])
+
+
+async def plus_one(i):
+    await asyncio.sleep(0)  # @inspect i
+    assert await double(i) == i * 2, await double(i)
+    return i + 1
+
+
+async def double(i):
+    return i * 2
+
+
+async def sends(log):
+    g = numbers(10, log)
+    log.append([await g.asend(None), await g.asend("a"), await anext(g)])
+    try:
+        await g.athrow(ValueError("thrown"))
+    except ValueError as error:
+        log.append(str(error))
+    g = numbers(10, log)
+    await anext(g)
+    await g.aclose()
+    log.append(await anext(g, "exhausted"))
+
+
+async def tasks(log):
+    async def forever():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            raise
+        finally:
+            log.append("cleaned")
+
+    async def fail(n):
+        await asyncio.sleep(0)
+        raise (ValueError if n % 2 else KeyError)(n)
+
+    task = asyncio.create_task(forever())
+    await asyncio.sleep(0)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        log.append(task.cancelled())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for n in range(2): group.create_task(fail(n))
+    except* ValueError as errors:
+        log.append(("values", [e.args for e in errors.exceptions]))
+    except* KeyError as errors:
+        log.append(("keys", [e.args for e in errors.exceptions]))
+    log.append(await asyncio.gather(fail(1), plus_one(1), return_exceptions=True))
+
+
+def main():
+    log = []
+    synchronous(log)
+    for scene in (loops, sends, tasks):
+        asyncio.run(scene(log))
+        log.append(scene.__name__)
+    log.append([inspect.iscoroutinefunction(loops), inspect.isasyncgenfunction(numbers)])
+    coroutine = double(2)
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        log.append(stop.value)
     return log

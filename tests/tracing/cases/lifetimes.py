@@ -4,14 +4,13 @@
 
 import contextlib
 import gc
-import weakref
 
 
 class Thing:
     log = []
 
-    def __init__(self, name, *held):
-        self.name, self.held = name, held
+    def __init__(self, name):
+        self.name = name
 
     def __del__(self):
         self.log.append(f"{self.name} died")
@@ -32,10 +31,13 @@ def reassigned():
     x = Thing("second")  # @inspect x, x.name
     mark("between")
     x = None
-    mark("after")
     y = Thing("third"); del y; mark("deleted")  # @inspect mark
     Thing("temporary")
-    mark("end")
+    x = [Thing("in list")][0].name  # @inspect x
+    mark("after expression")
+    a, b = Thing("a"), Thing("b")
+    a = b  # @inspect a, b
+    mark("after a = b")
 
 
 def returned(how):
@@ -43,7 +45,6 @@ def returned(how):
     try:
         if how == "local": return local  # @inspect local
         if how == "fresh": return Thing("fresh")  # @inspect local
-        if how == "name": return local.name
         if how == "none": return  # @inspect local
         raise ValueError(Thing("in error"))
     except ValueError as error:  # @inspect error
@@ -105,11 +106,6 @@ def through_frames():
         raise ValueError
     try:
         inner()
-    except ValueError:
-        mark("frame alive")
-    mark("frame gone")
-    try:
-        inner()
     except ValueError as e:
         saved = e
     mark("saved")
@@ -124,19 +120,25 @@ def looped():
     del thing
     while (x := Thing("tested")) and len(Thing.log) < 50:
         if x: break
-    mark("broke")
     for i in range(2):
         y = Thing(f"y{i}")
         continue
     mark("continued")
+    if Thing("condition"): mark("if body")
+    match Thing("subject"):  # @inspect mark
+        case Thing(name=n):
+            mark("case")
+    mark("after match")
+
+
+@contextlib.contextmanager
+def manager():
+    inside = Thing("manager's")
+    yield Thing("given")
+    mark("leaving")
 
 
 def managed():
-    @contextlib.contextmanager
-    def manager():
-        inside = Thing("manager's")
-        yield Thing("given")
-        mark("leaving")
     with manager() as given:  # @inspect given
         mark("inside")
     mark("outside")
@@ -145,6 +147,8 @@ def managed():
         swallowed = Thing("swallowed")
         raise KeyError(Thing("carried"))
     mark("after suppress")
+    with manager():
+        return Thing("through with")  # @inspect swallowed
 
 
 def generated():
@@ -170,82 +174,24 @@ def generated():
     mark("thrown gone")
 
 
-def cyclic():
-    a = Thing("cycle a"); b = Thing("cycle b", a)
-    a.held = (b,)
-    ref = weakref.ref(a)
-    del a, b
-    mark(f"alive {ref() is not None}")
-    gc.collect()
-    mark(f"alive {ref() is not None}")
-
-
-def closed_over():
-    x = Thing("closed over")
-    def inner(): return x
-    del inner
-    mark("function gone")
-    x = None
-    mark("value gone")
-    default = Thing("default")
-    def with_default(d=default): return d
-    del default
-    mark("held by the function")
-    del with_default
-    mark("free")
-
-
-def called(argument):
+def called(argument):  # @inspect argument
     mark("called")
     argument = None
     mark("argument gone")
 
 
-def matched():
-    match Thing("subject"):  # @inspect mark
-        case Thing(name=n):
-            mark("case")
-    mark("after match")
-    if Thing("tested"): mark("if body")
-    elif Thing("never"): pass
-    mark("after if")
-    x = [Thing("in list")][0].name  # @inspect x
-    mark("after expression")
-    a, b = Thing("a"), Thing("b")
-    a = b  # @inspect a, b
-    mark("after a = b")
-
-
-@contextlib.contextmanager
-def noted_exit():
-    yield
-    mark("with left")
-
-
-def returned_through_with():
-    local = Thing("local")
-    with noted_exit():
-        return Thing("through with")  # @inspect local
-
-
 def main():
     gc.disable()  # objects are freed by reference counts only
     try:
-        reassigned()
-        mark("reassigned left")
-        for how in ("local", "fresh", "name", "none", "error"):
+        for how in ("local", "fresh", "none", "error"):
             kept = returned(how)
             mark(f"returned {how}")
             kept = None
-        overridden()
-        mark("overridden")
-        for scene in (asserted, broken, excepted, through_frames, looped, managed, generated, cyclic, closed_over, matched):
+        for scene in (reassigned, overridden, asserted, broken, excepted, through_frames, looped, managed, generated):
             mark(scene.__name__)
             scene()
             mark("left")
         called(Thing("argument"))
-        mark("called and left")
-        returned_through_with()
         mark("end")
     finally:
         gc.enable()

@@ -1,13 +1,14 @@
 # ruff: noqa
 # fmt: off
-"""Names: closures, nonlocal and global in odd places, comprehensions, walrus, del, star-imports, exec."""
+"""Names: closures, nonlocal and global in odd places, comprehensions, walrus, del, star-imports, exec, annotations."""
+from __future__ import annotations
 
 from math import *
-from os.path import *
 
 total = 0
 gone = 1
 del gone
+undecided: Undefined
 __all__ = ["main", "total"]
 
 
@@ -76,14 +77,12 @@ def cells():
 def comprehensions(n):
     outer = 10
     squares = [i * outer for i in range(n) if i % 2]  # @inspect squares
-    nested = [[(i, j) for j in range(i)] for i in range(n)]
-    sets = {i % 2 for i in range(n)}
     pairs = {k: v for k, v in zip("abc", range(n))}
     lazy = (outer + i for i in range(2))
     outer = 20
     walrus = [last := i for i in range(n)]
     any((found := i) > 1 for i in range(n))  # @inspect found
-    return squares, nested, sets, pairs, list(lazy), walrus, last, found
+    return squares, pairs, list(lazy), walrus, last, found
 
 
 def walrus(values):
@@ -102,26 +101,21 @@ def deletions():
         a
     except UnboundLocalError as error:  # @inspect error.name
         found = str(error)
-    else:
-        found = None
     try:
         error
     except UnboundLocalError as gone:
         found = found, str(gone)
-    a = 2
-    return found, a, d
+    return found, d
 
 
 def assignments():
     a = b = [0, 0, 0]
     a[0], *b[1:], c = 1, 2, 3, 4
-    (x, [y, *z]), w = (1, "abc"), 5
     v: int = 3
     u: "undefined annotation"
     a[v - 1]: int = 9
-    x += 1; a[0] *= 5
-    s = t = object()
-    return a, b, c, x, y, z, w, v, s is t, "u" in locals()
+    a[0] *= 5
+    return a, b, c, "u" in locals()
 
 
 def dynamic():
@@ -131,19 +125,15 @@ def dynamic():
     return eval_locals, eval("x * 2", {"x": 21})
 
 
-def star_imported():
-    return sqrt(16), floor(2.5), join("a", "b"), "sin" in globals(), "_@open" in "no"
-
-
 def shadowing(list, type=3, *, id=4):
     print = list
     for len in range(2): pass
-    return list, type, id, print, len
+    return list, type, id, print, len, sqrt(16)
 
 
-def parameters(a, b=1, /, c=2, *args, d, e=5, **kwargs):  # @inspect a, args, kwargs
-    def inner(*, a=a, **k): return a, b, k
-    return a, b, c, args, d, e, kwargs, inner(z=1)
+def parameters(a: int, b=1, /, c=2, *args: str, d, e=5, **kwargs) -> dict[str, Missing]:  # @inspect a, args, kwargs
+    def inner(*, a: a = a, **k): return a, b, k
+    return a, b, c, args, d, e, kwargs, inner(z=1), inner.__annotations__
 
 
 def only_docstring():
@@ -154,9 +144,6 @@ def only_global():
     global total
 
 
-def only_pass(): pass
-
-
 def only_ellipsis(): ...
 
 
@@ -165,12 +152,11 @@ def main():
     log = [up(), up(5), late(), up.__code__.co_freevars]
     log.append([declared_late(1), total, made_here, declared_late.__doc__])
     log.append([inner_class_scope(), cells(), comprehensions(4)])
-    log.append([walrus([1, 2, 3]), deletions(), assignments(), dynamic(), star_imported()])
+    log.append([walrus([1, 2, 3]), deletions(), assignments(), dynamic()])
     log.append([shadowing([1]), parameters(0, d=1), parameters(0, 1, 2, 3, 4, d=5, f=6)])
-    log.append([only_docstring(), only_docstring.__doc__, only_global(), only_pass(), only_ellipsis()])
-    log.append([f.__defaults__ for f in (shadowing, parameters)] + [parameters.__kwdefaults__])
-    log.append(total)
+    log.append([only_docstring(), only_docstring.__doc__, only_global(), only_ellipsis()])
+    log.append([parameters.__defaults__, parameters.__kwdefaults__, parameters.__annotations__, __doc__, __annotations__])
     namespace = {}
     exec(f"from {__name__} import *", namespace)
-    log.append(sorted(namespace))
+    log.append([total, sorted(namespace)])
     return log
