@@ -54,22 +54,20 @@ def dead_run(
     out: Path,
     name: str = "a",
     *,
-    started: str = "2026-01-01T00:00:00+00:00",
+    day: int = 1,
     done: bool = True,
     lecture: str = "lecture.py",
-    text: str = LECTURE,
-    machine: str = "cpu",
     passes: int = 1,
 ) -> Path:
     """Make OUT/.run-<name> as a killed tracer leaves it; its `passes` were `done`, or killed with the tracer."""
     folder = out / f".run-{name}"
     folder.mkdir(parents=True)
     options = TraceOptions(passes=passes, limit=10, keep_going=False)
-    Job(f"/course/{lecture}", text, options, started=started).write(folder)
+    Job(f"/course/{lecture}", LECTURE, options, started=f"2026-01-0{day}T00:00:00+00:00").write(folder)
     (folder / "versions.json").write_text('[["python", "3.11"]]')
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
-    (folder / "machine.json").write_text(to_json(Machine("A processor", machine, "cpu", peaks=peaks)))
-    probed = Probed(text, lecture, folder / "pass-1.journal", limit=10)
+    (folder / "machine.json").write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=peaks)))
+    probed = Probed(LECTURE, lecture, folder / "pass-1.journal", limit=10)
     with contextlib.redirect_stdout(None), vocabulary.listening(lambda narrative: None):
         if done:
             probed.journal.close = lambda: None  # type: ignore[method-assign]

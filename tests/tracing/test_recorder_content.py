@@ -42,9 +42,10 @@ def main():
 def f(n, m=1):  # @inspect n, m [B]
     return n
 """)  # fmt: skip
+    missing, gone = (f"NameError: name '{name}' is not defined" for name in ("missing", "gone"))
     expected: dict[str, list[list[Any]]] = {
         "N = 2": [["N", None, 2]],
-        "x = f(3)": [["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, "NameError: name 'missing' is not defined"]],
+        "x = f(3)": [["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, missing]],
         "for i": [["i", None, 0], ["i", None, 1]],
         "if i: break": [["i", None, 0], ["x", None, 3]],
         "while x": [["x", None, 3], ["x", None, 2]],
@@ -53,7 +54,7 @@ def f(n, m=1):  # @inspect n, m [B]
         "y = 1": [["error.args[0]", None, "k"]],
         "if y": [["y", None, 5], ["z", None, 6]],
         "match y": [["y", None, 5]],
-        "return y": [["y", None, 5], ["gone", None, "NameError: name 'gone' is not defined"]],
+        "return y": [["y", None, 5], ["gone", None, gone]],
     }  # fmt: skip
     assert {code: values(lecture, code) for code in expected} == expected
     one, three = ({"type": "int", "value": n} for n in (1, 3))
@@ -204,7 +205,7 @@ def test_failed_claim_ends_the_run(tmp_path: Path) -> None:
         lecture.main()
     [step] = lecture.steps("assert a == b")
     assert step.claim[1] == "raised" and step.left and lecture.steps("reached = 1") == []
-    assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": 9}
+    assert step.raised == {"type": "AssertionError", "message": "1 is not 2", "origin_line": 10}
 
 
 def test_failed_claim_below_stepover_belongs_to_the_calling_step(trace: Trace) -> None:

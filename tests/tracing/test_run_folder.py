@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,14 @@ import pytest
 from tests.messages import says
 from tests.traces import example_trace
 from tests.tracing.dead_runs import dead_run
-from trace_tools.errors import TraceToolsError
+from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.trace.file import load, write
-from trace_tools.trace.model import Frame, Machine, Step, Trace
+from trace_tools.trace.model import Frame, Machine, Trace
 from trace_tools.tracing import run_folder as run_folders
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.run_folder import KeptError, chosen_folder, recover, run_folder
+from trace_tools.tracing.run_folder import KeptError, Traced, chosen_folder, merged, recover, run_folder
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
-
-
-def lines(trace: Trace) -> list[int]:
-    return [event.line for event in trace.steps if isinstance(event, Step)]
-
-
-def kept_by(result: tuple[list[Any], list[KeptError]]) -> list[tuple[Path, str]]:
-    """Return the folders that a recovery kept, with the reasons, if it recovered nothing."""
-    recovered, kept = result
-    assert not recovered
-    return [(one.folder, one.why) for one in kept]
 
 
 def names(out: Path) -> set[str]:
@@ -47,16 +36,16 @@ def test_complete_run_of_a_killed_tracer_is_a_complete_trace(tmp_path: Path) -> 
     [traced], kept = recover(tmp_path)
     trace = load(tmp_path / "cpu/trace.yaml").trace
     assert not kept and trace == traced.trace and trace.run.complete and not trace.run.dropped
-    assert {event.function for event in trace.steps if isinstance(event, Frame)} == {
-        "<module>", "main", "numbers", "half", "words",
-    }  # fmt: skip
-    assert names(tmp_path) == {"cpu"}
+    functions = {event.function for event in trace.steps if isinstance(event, Frame)}
+    assert functions == {"<module>", "main", "numbers", "half", "words"} and names(tmp_path) == {"cpu"}
 
 
 def test_killed_run_is_a_partial_trace(tmp_path: Path) -> None:
-    dead_run(tmp_path, done=False)
+    """The line that was being written is no damage."""
+    journal = dead_run(tmp_path, done=False) / "pass-1.journal"
+    journal.write_bytes(journal.read_bytes() + b'{"id":900,"fra')
     [traced], kept = recover(tmp_path)
-    assert not kept and traced.path == tmp_path / "cpu/partial/trace.yaml"
+    assert not kept and traced.path == tmp_path / "cpu/partial/trace.yaml" and traced.trace.run.dropped == []
     assert "stopped when the tracer was killed" in load(traced.path).trace.run.ended
     assert names(tmp_path) == {"cpu"}
 
@@ -78,58 +67,6 @@ def test_a_damaged_journal_is_kept(tmp_path: Path) -> None:
     assert not recovered and kept.folder == tmp_path / ".unmerged-a" and "pass-1.journal: line 10" in str(kept)
 
 
-def test_unfinished_last_line_is_not_reported(tmp_path: Path) -> None:
-    journal = dead_run(tmp_path, done=False) / "pass-1.journal"
-    journal.write_bytes(journal.read_bytes() + b'{"id":900,"fra')
-    [traced], _ = recover(tmp_path)
-    assert traced.trace.run.dropped == []
-
-
-def test_any_damage_leaves_a_valid_trace_or_journals(tmp_path: Path) -> None:
-    """Bits are flipped, bytes cut or repeated, files cut short or deleted, anywhere in the run's folder."""
-    original = {True: dead_run(tmp_path / "whole"), False: dead_run(tmp_path / "killed", done=False)}
-    lost = 0
-    for seed in range(60):
-        rng = random.Random(seed)
-        out = tmp_path / str(seed)
-        folder = shutil.copytree(original[rng.random() < 0.5], out / ".run-a")
-        journals = [path for path in sorted(folder.iterdir()) if path.suffix == ".journal"]
-        for _ in range(rng.choice((1, 1, 5))):
-            damage(rng.choice(journals if rng.random() < 0.7 else sorted(folder.iterdir())), rng)
-        contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
-        recovered, kept = recover(out)
-        lost += not recovered
-        if recovered:
-            assert load(recovered[0].path).trace == recovered[0].trace and not kept
-        elif kept:
-            assert contents.items() <= {path.name: path.read_bytes() for path in kept[0].folder.iterdir()}.items()
-        else:  # no usable record was left, or its removal seemed to have begun
-            assert contents.get("pass-1.journal", b"").count(b"\n") <= 2 or "job.json" not in contents
-        assert names(out) <= {"cpu", ".unmerged-a"}, names(out)
-        shutil.rmtree(out)
-    assert 0 < lost < 60
-
-
-def damage(path: Path, rng: random.Random) -> None:
-    content = bytearray(path.read_bytes()) if path.exists() else bytearray()
-    offset = rng.randrange(len(content) or 1)
-    match rng.randrange(8):
-        case 0 | 1 | 2:
-            content[offset : offset + 1] = bytes([(content[offset : offset + 1] or b"0")[0] ^ 1 << rng.randrange(8)])
-        case 3:
-            content[offset : offset + rng.randrange(200)] = b""
-        case 4:
-            content[offset : offset + 64] = rng.randbytes(64)
-        case 5:
-            content[offset:offset] = content[max(0, offset - 300) : offset]
-        case 6:
-            content[offset:] = b""
-        case 7:
-            path.unlink(missing_ok=True)
-            return
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize(
     ("name", "was", "content", "reason"),
     [
@@ -145,41 +82,56 @@ def test_journals_are_kept_if_the_job_or_the_machine_is_damaged(
     folder = dead_run(tmp_path)
     journal = (folder / "pass-1.journal").read_bytes()
     (folder / name).write_bytes((folder / name).read_bytes().replace(was, content, 1))
-    [(kept, why)] = kept_by(recover(tmp_path))
-    assert kept == tmp_path / ".unmerged-a" and why.startswith(reason)
-    assert (kept / "pass-1.journal").read_bytes() == journal
+    recovered, [kept] = recover(tmp_path)
+    assert not recovered and kept.folder == tmp_path / ".unmerged-a" and kept.why.startswith(reason)
+    assert (kept.folder / "pass-1.journal").read_bytes() == journal
 
 
 # --- which trace stays ----------------------------------------------------------------------------
 
 
 def test_latest_dead_run_is_merged_and_others_are_kept(tmp_path: Path) -> None:
-    for name, minute in (("b", 1), ("a", 3), ("c", 2)):
-        dead_run(tmp_path, name, started=f"2026-01-01T00:0{minute}:00+00:00", done=False)
+    for name, day in (("b", 1), ("a", 3), ("c", 2)):
+        dead_run(tmp_path, name, day=day, done=False)
     [traced], kept = recover(tmp_path)
-    assert traced.trace.run.started == "2026-01-01T00:03:00+00:00"
+    assert traced.trace.run.started.startswith("2026-01-03")
     reason = f"{tmp_path}/cpu/partial/trace.yaml is from a later run"
-    assert kept_by(([], kept)) == [(tmp_path / ".unmerged-c", reason), (tmp_path / ".unmerged-b", reason)]
+    assert [(one.folder, one.why) for one in kept] == [
+        (tmp_path / ".unmerged-c", reason),
+        (tmp_path / ".unmerged-b", reason),
+    ]
 
 
-@pytest.mark.parametrize("done", [True, False])
-def test_a_recovered_run_does_not_replace_a_later_trace(tmp_path: Path, done: bool) -> None:
-    dead_run(tmp_path, started="2026-01-02T00:00:00+00:00")
-    recover(tmp_path)
-    complete = (tmp_path / "cpu/trace.yaml").read_bytes()
-    dead_run(tmp_path, "b", done=done)
-    assert kept_by(recover(tmp_path)) == [(tmp_path / ".unmerged-b", f"{tmp_path}/cpu/trace.yaml is from a later run")]
-    assert (tmp_path / "cpu/trace.yaml").read_bytes() == complete and not (tmp_path / "cpu/partial").exists()
+LATER, OTHER = "is from a later run", "other.py, not of lecture.py"
 
 
-def test_recovered_run_replaces_only_earlier_traces(tmp_path: Path) -> None:
-    for name, day, done in (("a", 1, True), ("b", 3, False)):
-        dead_run(tmp_path, name, started=f"2026-01-0{day}T00:00:00+00:00", done=done)
-        recover(tmp_path)
-    dead_run(tmp_path, "c", started="2026-01-02T00:00:00+00:00")
-    _, kept = recover(tmp_path)
-    assert not kept and load(tmp_path / "cpu/trace.yaml").trace.run.started.startswith("2026-01-02")
-    assert load(tmp_path / "cpu/partial/trace.yaml").trace.run.started.startswith("2026-01-03")
+@pytest.mark.parametrize(
+    ("runs", "outcomes", "left"),
+    [
+        ([(2, {}), (1, {})], ["cpu", LATER], {"cpu": 2}),
+        ([(2, {}), (1, {"done": False})], ["cpu", LATER], {"cpu": 2}),
+        ([(1, {}), (3, {"done": False}), (2, {})], ["cpu", "cpu/partial", "cpu"], {"cpu": 2, "cpu/partial": 3}),
+        ([(1, {"done": False}), (2, {})], ["cpu/partial", "cpu"], {"cpu": 2}),
+        # a trace of one pass, a draft, does not replace one of several
+        ([(1, {}), (2, {"passes": 2}), (3, {})], ["cpu", "cpu", "cpu/partial"], {"cpu": 2, "cpu/partial": 3}),
+        ([(1, {"passes": 2}), (2, {}), (3, {"passes": 2})], ["cpu", "cpu/partial", "cpu"], {"cpu": 3}),
+        ([(1, {"lecture": "other.py"}), (2, {})], ["cpu", OTHER], {"cpu": 1}),
+    ],
+)
+def test_a_run_replaces_what_it_may(
+    tmp_path: Path, runs: list[tuple[int, dict[str, Any]]], outcomes: list[str], left: dict[str, int]
+) -> None:
+    for (day, run), outcome in zip(runs, outcomes, strict=True):
+        dead_run(tmp_path, f"{day}", day=day, **run)
+        recovered, kept = recover(tmp_path)
+        if outcome.startswith("cpu"):
+            assert not kept and [one.path for one in recovered] == [tmp_path / outcome / "trace.yaml"]
+            is_refused_draft = "done" not in run and outcome != "cpu"
+            assert [says(why, "2 passes") for _, why in recovered[0].stay] == [True] * is_refused_draft
+        else:
+            assert not recovered and kept[0].folder == tmp_path / f".unmerged-{day}" and outcome in kept[0].why
+    days = {path.parent: int(load(path).trace.run.started[8:10]) for path in tmp_path.rglob("cpu/**/trace.yaml")}
+    assert {str(folder.relative_to(tmp_path)): day for folder, day in days.items()} == left
 
 
 H200 = Machine("NVIDIA H200", "nvidia-h200", "cuda", memory_bytes=150 << 30, cpu="Intel Xeon", cores=16)
@@ -229,25 +181,6 @@ def test_a_committed_trace_stays(tmp_path: Path) -> None:
         assert chosen_folder(out, H200, "lecture.py", options)[0] == name
 
 
-def test_a_draft_replaces_only_drafts(tmp_path: Path) -> None:
-    """A trace of one pass goes to `partial/` if the trace in its place has several."""
-    for day, passes, path in ((1, 1, "cpu"), (2, 1, "cpu"), (3, 2, "cpu"), (4, 1, "cpu/partial"), (5, 2, "cpu")):
-        dead_run(tmp_path, started=f"2026-01-0{day}T00:00:00+00:00", passes=passes)
-        [traced], kept = recover(tmp_path)
-        assert not kept and traced.trace.run.complete and traced.path == tmp_path / path / "trace.yaml"
-        assert [says(why, "2 passes") for _, why in traced.stay] == [True] * path.endswith("partial")
-    assert not (tmp_path / "cpu/partial").exists()
-
-
-def test_another_lectures_trace_is_not_replaced(tmp_path: Path) -> None:
-    dead_run(tmp_path, lecture="other.py")
-    recover(tmp_path)
-    dead_run(tmp_path, "b", started="2026-01-02T00:00:00+00:00")
-    recovered, [kept] = recover(tmp_path)
-    assert not recovered and says(kept.why, "other.py", "lecture.py")
-    assert load(tmp_path / "cpu/trace.yaml").trace.run.lecture == "other.py"
-
-
 @pytest.mark.parametrize("done", [True, False])
 def test_second_recovery_of_a_run_writes_the_same_trace(tmp_path: Path, done: bool) -> None:
     folder = dead_run(tmp_path, done=done)
@@ -282,13 +215,57 @@ def test_files_and_links_named_like_runs_are_ignored(tmp_path: Path) -> None:
     assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == before | {"cpu"}
 
 
-def test_journals_stay_if_the_trace_cannot_be_written(tmp_path: Path) -> None:
-    dead_run(tmp_path)
-    (tmp_path / "cpu").write_text("a file in its place")
-    recovered, [kept] = recover(tmp_path)
-    assert not recovered and kept.intact and f"{tmp_path}/cpu: can't be written" in kept.why
-    (tmp_path / "cpu").unlink()
-    assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == {"cpu"}
+@pytest.fixture
+def merge_into(tmp_path: Path) -> Callable[..., Traced]:
+    """Return a function that merges a run whose processes have ended, after `change` altered its journal."""
+
+    def merge(out: Path, change: Callable[[bytes], bytes] = bytes) -> Traced:
+        run = dead_run(tmp_path / "elsewhere")
+        (run / "pass-1.journal").write_bytes(change((run / "pass-1.journal").read_bytes()))
+        with run_folder(out) as folder:
+            shutil.copytree(run, folder, dirs_exist_ok=True)
+            return merged(folder, out)
+
+    return merge
+
+
+def test_trace_is_validated_before_it_replaces_another(tmp_path: Path, merge_into: Callable[..., Traced]) -> None:
+    out = tmp_path / "rendered"
+    complete = merge_into(out).path.read_bytes()
+    shutil.rmtree(tmp_path / "elsewhere")
+    with pytest.raises(KeptError) as raised:
+        merge_into(out, lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
+    [unmerged] = out.glob(".unmerged-*")
+    assert says(raised.value, "lecture.py:26", "narrative[0].width", "'0%'", f"kept in {unmerged}")
+    assert b'"width":"0%"' in (unmerged / "pass-1.journal").read_bytes()
+    assert (out / "cpu/trace.yaml").read_bytes() == complete and names(out / "cpu") == {"trace.yaml"}
+    assert names(out) == {"cpu", unmerged.name}
+
+
+def test_journals_stay_if_the_trace_cannot_be_written(tmp_path: Path, merge_into: Callable[..., Traced]) -> None:
+    out = tmp_path / "rendered"
+    out.mkdir()
+    (out / "cpu").write_text("a file in its place")
+    with pytest.raises(UsageError) as raised:
+        merge_into(out)
+    assert says(raised.value, f"{out}/cpu: can't be written: File exists", f"`trace-tools recover {out}`")
+    recovered, [kept] = recover(out)
+    assert not recovered and kept.intact and f"{out}/cpu: can't be written" in kept.why
+    (out / "cpu").unlink()
+    assert len(recover(out)[0]) == 1 and names(out) == {"cpu"}
+
+
+def test_ctrl_c_while_writing_the_trace_keeps_the_journals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merge_into: Callable[..., Traced]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_folders, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; `trace-tools recover \S+/rendered` "):
+        merge_into(tmp_path / "rendered")
+    monkeypatch.undo()
+    assert len(recover(tmp_path / "rendered")[0]) == 1
 
 
 def test_folder_swept_during_its_creation_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
