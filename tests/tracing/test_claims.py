@@ -54,9 +54,6 @@ def test_a_claim_fails_if_a_library_reraises_its_error(tmp_path: Path) -> None:
 from concurrent.futures import ThreadPoolExecutor
 
 def main():
-    section()
-
-def section():
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(check)
     between = 1
@@ -73,14 +70,9 @@ def check():
 
 def test_in_the_counted_run_a_claim_raises_if_it_did_before(tmp_path: Path) -> None:
     text = """
-def main():
-    return swallow(check), swallow(slow)
-
-def check():
-    assert 1 > 2
-
-def slow():
-    assert is_fast
+def main(): return swallow(check), swallow(slow)
+def check(): assert 1 > 2
+def slow(): assert is_fast
 """
     raised: set[int] = set()
     for name, fast in (("timed", True), ("counted", False)):

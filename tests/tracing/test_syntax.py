@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
 from tests.cases_in_one import each
 from trace_tools.source.cells import preamble_length
 from trace_tools.tracing.syntax import catches_assertions, is_irrefutable, suspends
@@ -26,7 +24,7 @@ def test_python_allows_no_case_after_an_irrefutable_one(pattern: str) -> None:
     assert is_irrefutable(match.cases[0]) != compiles(f"match v:\n    case {pattern}: pass\n    case 2: pass\n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "length"),
     [("'doc'\nfrom __future__ import annotations\nx = 1\n", 2), ("x = 1\n", 0), ("'doc'\n'no doc'\n", 1), ("", 0)],
 )
@@ -52,22 +50,20 @@ def test_preamble_stays_first(text: str, length: int) -> None:
 )
 def test_only_a_statements_own_expressions_suspend_it(statement: str, expected: bool) -> None:
     [function] = ast.parse(f"async def f():\n    {statement}\n").body
-    assert isinstance(function, ast.AsyncFunctionDef)
-    assert suspends(function.body[0]) is expected
+    assert isinstance(function, ast.AsyncFunctionDef) and suspends(function.body[0]) is expected
 
 
-@pytest.mark.parametrize(
-    ("header", "expected"),
+@each(
+    ("statement", "expected"),
     [
-        ("except AssertionError", True),
-        ("except (ValueError, Exception)", True),
-        ("except", True),
-        ("except ValueError", False),
-        ("except unknown.Error", False),
+        ("try: pass\nexcept AssertionError: pass", True),
+        ("try: pass\nexcept (ValueError, Exception): pass", True),
+        ("try: pass\nexcept: pass", True),
+        ("try: pass\nexcept ValueError: pass", False),
+        ("try: pass\nexcept unknown.Error: pass", False),
+        ("with contextlib.suppress(AssertionError): pass", True),
     ],
 )
-def test_handlers_that_catch_assertion_errors(header: str, expected: bool) -> None:
-    [statement] = ast.parse(f"try: pass\n{header}: pass\n").body
-    assert catches_assertions(statement) is expected
-    [block] = ast.parse("with contextlib.suppress(AssertionError): pass").body
-    assert catches_assertions(block)
+def test_blocks_that_catch_assertion_errors(statement: str, expected: bool) -> None:
+    [block] = ast.parse(statement).body
+    assert catches_assertions(block) is expected
