@@ -133,7 +133,11 @@ def test_the_file_has_the_text_of_the_pages(browser: Any, folder: Path) -> None:
             ".map((it) => [it.id, it.tagName, it.getAttribute('class')])"
         )
         prefixed = [
-            [NUMBERED.sub(r"\1N", name) if NUMBERED.match(name) else f"{number}--{name}", tag, style]
+            [
+                NUMBERED.sub(r"\1N", name) if NUMBERED.match(name) else name if slug in name else f"{number}--{name}",
+                tag,
+                style,
+            ]
             for name, tag, style in ids
         ]
         numbered = [[NUMBERED.sub(r"\1N", name), tag, style] for name, tag, style in ask(browser, ids_in_section, slug)]

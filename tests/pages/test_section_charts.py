@@ -38,7 +38,9 @@ def test_sections_below_a_millisecond_have_no_time_figure() -> None:
     for ns, titles in ((1_000_000, ["time"]), (100_000, [])):  # the section takes five times as long
         document = make_example(ns=ns)
         figures = [section_figures(document.sections[0], document), index_figures(document)]
-        assert [[f.name for f in part if f.name == "time"] for part in figures] == [titles, titles]
+        assert [[f.name for f in part if f.name.endswith("time")] for part in figures] == [
+            [f"{page}-{t}" for t in titles] for page in ("00-train", "index")
+        ]
 
 
 def test_narrative_calls_are_left_out_of_times() -> None:
@@ -56,7 +58,7 @@ def test_narrative_calls_are_left_out_of_times() -> None:
 def test_a_section_has_time_memory_and_roofline_figures() -> None:
     document = make_example()
     time, memory, roof = section_figures(document.sections[0], document)
-    assert [figure.name for figure in (time, memory, roof)] == ["time", "memory", "roofline"]
+    assert [figure.name for figure in (time, memory, roof)] == ["00-train-time", "00-train-memory", "00-train-roofline"]
     hrefs = [[link.get("href") for link in read(figure.svg).iter("a")] for figure in (time, memory, roof)]
     assert hrefs == [["#L6", "#L7", "#L8"], ["#L7", "#L8"], ["#L7"]]
     assert time.caption == "The width of a statement is its time in a second run (warm); its calls are below it."
@@ -81,13 +83,13 @@ def test_the_roofline_has_inspected_steps() -> None:
     assert (point.name, point.link) == ("y = x @ x", "#L7")
     assert (point.intensity, point.flops_per_second) == (2_000_000 / 12_000, 2e9)
     without_steps = replace(section, blocks=())
-    assert "roofline" not in [figure.name for figure in section_figures(without_steps, document)]
+    assert "00-train-roofline" not in [figure.name for figure in section_figures(without_steps, document)]
 
 
 def test_steps_three_decades_below_the_roof_have_no_roofline() -> None:
     slow, slower = make_example(ns=9 * 10**6), make_example(ns=11 * 10**6)  # 2 MFLOP, with a roof of 200 GFLOP/s
-    assert "roofline" in [figure.name for figure in section_figures(slow.sections[0], slow)]
-    assert "roofline" not in [figure.name for figure in section_figures(slower.sections[0], slower)]
+    assert "00-train-roofline" in [figure.name for figure in section_figures(slow.sections[0], slow)]
+    assert "00-train-roofline" not in [figure.name for figure in section_figures(slower.sections[0], slower)]
 
 
 def test_the_caption_reports_unknown_peaks() -> None:

@@ -53,7 +53,7 @@ from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import index_script
-from trace_tools.pages.section_charts import index_figures, section_figures, views_of
+from trace_tools.pages.section_charts import section_figures, views_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
@@ -86,7 +86,6 @@ def _environment() -> Environment:
     templates.globals["overview"] = overview
     templates.filters |= {"counted_once": counted_once, "stretches": stretches}
     templates.filters |= {"divided": exercises.divided, "asked": exercises.asked}
-    templates.filters |= {"drawing": Markup}
     templates.tests |= {
         "tall": is_tall,
         "timed": lambda beside: any(note.kind == "time" and not note.collapsed for note in beside),
@@ -165,9 +164,8 @@ class HtmlWriter:
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
-            _allowing(assets("page", "index", "figures"), around, self._site.picture),
+            _allowing(assets("page", "index", "report", "figures"), around, self._site.picture),
             overview.document_notices(document),
-            drawn=index_figures(document),
         )
 
     def single_page(self) -> str:
@@ -196,16 +194,12 @@ class HtmlWriter:
         if around:
             title = "<h1>Code outside the sections</h1>"
             parts[overview.SETUP] = title + self._part("around.html.j2", setup)
-        machine_html = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
-        parts["index"] = f"<h1>The machine and the run</h1>{machine_html}"
         first = ""
         if document.sections:
             row = overview.MachineRow(document.machine.name, ".", document)
             cover = overview.cover(document)
             explored |= cover.explored
             first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
-        if overview.speaks(document):
-            first += self._part("opening.html.j2", run)
         floored = floors_block(lines, known_machines())
         text = self._page(
             "whole.html.j2",
@@ -281,7 +275,7 @@ def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[s
 
 def _alone(explored: Mapping[str, Explore], floored: str) -> Assets:
     """Return the style and script of a self-contained page, with a policy that forbids loading anything."""
-    shown = assets("page", "questions", "index", "figures")
+    shown = assets("page", "questions", "index", "report", "figures")
     data = f"page.section = {json.dumps({'floors': floored})};\n" if floored else ""
     more = assets(*(["compare"] if floored else []), *(["explore"] if explored else [])).js
     files = allowed(shown.css, f"{shown.js}{data}{_inline(explorations.script(explored))}{more}")
@@ -314,33 +308,24 @@ def one_file(trace: Trace, lecture: str | None = None, folder: Path | None = Non
 def site_index(
     title: str,
     machines: Sequence[overview.MachineRow],
-    sections: Sequence[overview.SectionRow],
     searched: tuple[str, str] | None = None,
-    more: Sequence[tuple[str, str]] = (),
+    report: str | None = None,
 ) -> str:
     """Return the first page: the lecture's introduction, its sections on the first machine, and every machine.
 
-    `searched` is the machine for the search, and the folder of its pages. `more` are links to other pages: name,
-    address.
+    `searched` is the machine for the search, and the folder of its pages; `report` compares the machines.
     """
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
     cover = overview.cover(first.document) if first is not None else None
-    files = assets("page", "index", "figures")
+    files = assets("page", "index", "report", "figures")
     if cover is not None and cover.explored:
         script = _inline(explorations.script(cover.explored))
         files = allowed(files.css, f"{files.js}{assets('questions').js}{script}{assets('explore').js}", beside=True)
-    text = template.render(
-        title=title,
-        machines=machines,
-        sections=sections,
-        searched=searched,
-        more=more,
-        assets=files,
-        first=first,
-        **(_covered(cover, first.document, ALONE) if first is not None and cover is not None else {}),
+    covered = _covered(cover, first.document, ALONE) if first is not None and cover is not None else {}
+    return template.render(
+        title=title, machines=machines, searched=searched, report=report, assets=files, first=first, **covered
     )
-    return text
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from trace_tools.pages.html import SiteContext
 from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_markdown
 from trace_tools.pages.reading_time import reading_minutes
-from trace_tools.pages.section_charts import PageFigure, index_figures, section_figures
+from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import (
@@ -46,13 +46,13 @@ from trace_tools.presentation.markdown_text import (
     table,
     to_markdown,
 )
-from trace_tools.presentation.report import markdown_blocks
+from trace_tools.presentation.report import Part, figure_files, markdown_blocks
 from trace_tools.trace.model import Ask
 from trace_tools.util import formats
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # last column where comments start
-_TO_A_SECTION = re.compile(r"\]\(([\w-]+)\.html(?:#([\w.-]*))?\)")
+_PAGE = re.compile(r"\]\(((?:[\w-]+/)*)([\w-]+)\.html(?:#([\w.-]*))?\)")  # a link to one of our pages
 
 
 def _anchors(section: Section) -> dict[str, str]:
@@ -85,6 +85,10 @@ class MarkdownWriter:
         at = sections.index(section)
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
+        figures = (
+            [Part("This section in figures", drawn)] if (drawn := section_figures(section, self._document)) else []
+        )
+        self.files |= figure_files(figures)
         page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
@@ -93,7 +97,7 @@ class MarkdownWriter:
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
                 *self._answers(),
-                *self._drawn("This section in figures", section_figures(section, self._document)),
+                *markdown_blocks(figures),
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
         )
@@ -101,28 +105,22 @@ class MarkdownWriter:
 
     def index(self) -> str:
         """Return the machine's own index."""
-        document = self._document
+        document, parts = self._document, list(overview.index_parts(self._document))
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
-        setup = self._blocks(document.setup) if document.setup else ()
-        figures = ((figure.value, figure.label, figure.note) for figure in overview.key_figures(document))
-        return joined(
+        self.files |= figure_files(parts)
+        setup = folded("Module code that runs before `main`", self._blocks(document.setup))
+        page = joined(
             [
                 f"# {inline_markdown(document.title)}",
                 self._meta(None),
                 *self._notices(overview.document_notices(document)),
-                "\n".join(
-                    f"- **{escape(value)}** {escape(' · '.join(filter(None, more)))}" for value, *more in figures
-                ),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
-                "## " + "Sections",
-                table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
-                *self._drawn("The run in figures", index_figures(document)),
-                *markdown_blocks(overview.machine_and_run(document)),
-                *_claims(overview.claim_lists(document)),
-                *(["## Setup", *folded("Module code that runs before `main`", setup)] if document.setup else []),
+                *markdown_blocks(parts),
+                *(["## Setup", *setup] if document.setup else []),
                 *self._answers(),
             ]
         )
+        return self._on_a_code_host(page)
 
     # --- around the text ---
 
@@ -130,18 +128,17 @@ class MarkdownWriter:
         parts = [escape(part) for part in overview.meta(self._document, section)]
         if self._site.has_trace:
             parts.append("[trace.yaml](trace.yaml)")
-        if section is None:
-            return " · ".join([*parts, f"[all machines]({self._site.root}index.md)"])
-        return " · ".join([*parts, "[contents](index.md)"])
+        parts.append(f"[all machines]({self._site.root}index.md)" if section is None else "[contents](index.md)")
+        return " · ".join(parts)
 
     def _on_a_code_host(self, page: str) -> str:
-        """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
+        """Redirect links to other pages to their Markdown, and to the code host's anchors."""
         pages = {section.slug: section for section in self._document.sections}
 
         def to_markdown_page(match: re.Match[str]) -> str:
-            section, anchor = pages.get(match[1]), match[2] or ""
+            section, anchor = pages.get(match[2]), match[3] or ""
             if section is None:
-                return match[0]
+                return "](index.md)" if match[2] == overview.SETUP else match[0]  # its code is on the index
             heading = _anchors(section).get(anchor) if anchor else None
             return f"]({section.slug}.md{f'#{heading}' if heading else ''})"
 
@@ -152,14 +149,14 @@ class MarkdownWriter:
             if marks and (not fence or line.strip(" >") == fence):
                 fence = "" if fence else marks[0]
             elif not fence:
-                lines[at] = _TO_A_SECTION.sub(to_markdown_page, line)
+                lines[at] = _PAGE.sub(to_markdown_page, line)
         return "\n".join(lines)
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *more):
             mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
-            link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
-            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Show it]({link})." if link else "")
+            link = f" [Show it]({notice.link})." if notice.link and notice.link[0] != "#" else ""
+            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}{link}"
 
     # --- blocks ---
 
@@ -205,14 +202,6 @@ class MarkdownWriter:
 
     # --- files next to the page ---
 
-    def _drawn(self, heading: str, drawn: Sequence[PageFigure]) -> Iterator[str]:
-        """Write the figures of measurements."""
-        if drawn:
-            yield f"## {heading}"
-        for it in drawn:
-            name = self._drawing(it.name, it.svg)
-            yield f"### {escape(it.title)}\n\n![{escape(it.title)}]({name})\n\n*{escape(it.caption)}*"
-
     def _drawing(self, name: str, drawn: str) -> str:
         path = f"figures/{self._page}-{name}.svg"
         self.files[path] = svg.standalone(drawn).encode("utf-8")
@@ -226,37 +215,8 @@ class MarkdownWriter:
         return f"figures/{picture.name}"
 
 
-def _page(name: str) -> str:
-    """Return the file of a page; the code outside sections is on the index."""
-    return "index.md" if name == overview.SETUP else f"{name}.md"
-
-
 def _linked(section: Section) -> str:
     return f"[{section.number} {inline_markdown(section.title)}]({section.slug}.md)"
-
-
-def _entry(section: Section) -> list[str]:
-    failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
-    link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
-    claims, time = _claim_count(section.held, section.failed), overview.section_time(section)
-    return [str(section.number), link, overview.reading(section), claims, time]
-
-
-def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
-    if lists:
-        yield "## All claims"
-    for listed in lists:
-        yield f"### {inline_markdown(listed.title)}"
-        rows = []
-        for line in listed.claims:
-            source, sides, _adds = overview.claim_texts(line)
-            mark = "✓" if line.claim.held else "**✗**"
-            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides)])
-        yield table(["", "line", "claim", "values"], rows)
-
-
-def _claim_count(held: int, failed: int) -> str:
-    return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
 
 
 def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
@@ -345,37 +305,19 @@ def _under(it: MarginNote) -> str:
     return f"> **{mark}{escape(it.name)}**{label}" + (f"\n>{quoted}" if quoted else "")
 
 
-def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+def site_index(title: str, machines: Sequence[overview.MachineRow], report: str | None = None) -> str:
     """Return the first page: the lecture's introduction, its sections on the first machine, and every machine."""
-    rows, listed = [], []
     first = machines[0] if machines else None
     toc = []
     for section in first.document.sections if first is not None else ():
-        name = f"[{inline_markdown(section.title)}]({first.folder}/{section.slug}.md)" if first else ""
-        toc.append([str(section.number), name, overview.opening_markdown(section), overview.reading(section)])
-    alike = len({m.used[0] for m in machines}) == 1  # then the name is in the column's head
-    for m in machines:
-        name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
-        rows.append(
-            [
-                name,
-                escape(m.used[1] if alike else " ".join(m.used)),
-                str(m.document.run.passes),
-                _claim_count(m.document.held, m.document.failed),
-                m.duration,
-            ]
-        )
-    for s in sections:
-        pages = (f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages)
-        listed.append([str(s.number), inline_markdown(s.title), ", ".join(pages)])
+        name = f"[{section.number} {inline_markdown(section.title)}]({first.folder if first else ''}/{section.slug}.md)"
+        toc.append([name, inline_markdown(overview.opening(section)), overview.reading(section)])
+    parts = joined(markdown_blocks(overview.site_parts(machines, report)))
     return joined(
         [
             f"# {inline_markdown(title)}",
             to_markdown(first.document.promise or "") if first is not None else "",
-            *(("## " + "Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
-            "## Machines",
-            "Every number on these pages was measured or computed on the machine that the page names.",
-            table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),
-            joined(folded("Claims by section and machine", [table(["", "section", "on"], listed)])),
+            *(("## Sections", table(["section", "", "reading"], toc)) if toc else ()),
+            _PAGE.sub(r"](\1\2.md)", parts),
         ]
     )

@@ -1,21 +1,17 @@
-"""Summarise a document: the line under a title, a machine's index, and its row in the site's index.
+"""Summarise a document: the line under a title, a machine's index, and the site's index.
 
-meta(document)                             ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
-list(key_figures(document))                [KeyFigure("567", "claims, all hold"), …]
-MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
+meta(document)                  ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+index_parts(document)           the index of a machine, for both formats, as parts of a report
+site_parts(machines)            the same of all machines
 """
 
 from __future__ import annotations
 
-import html
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-
-from markdown_it.token import Token
-from markupsafe import Markup
 
 from trace_tools.analysis.outcome import load_text
 from trace_tools.analysis.summaries import claim_summary, tells_nothing_new
@@ -34,37 +30,17 @@ from trace_tools.pages.document import (
     visible,
 )
 from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.pages.section_charts import index_figures
 from trace_tools.presentation import prose
-from trace_tools.presentation.formulas import mathml
-from trace_tools.presentation.markdown_text import escape
-from trace_tools.presentation.report import Grid, Part, Phrase
-from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
+from trace_tools.presentation.report import Content, Grid, Part, Phrase
+from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Text
 from trace_tools.util import formats
 
-Facts = list[tuple[str, str]]
-
 SETUP = "setup"  # the page of the code outside sections
-LABEL = 3  # most words of a label before a sentence
-_FORMULA = Token("text", "", 0, content="\ue000")  # replaces a formula until a sentence is cut
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """A key figure of a run: a number, its label, and a note on its origin."""
-
-    value: str
-    label: str
-    note: str = ""
-    bad: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimList(WithClaims):
-    """The claims of one page in the list of all claims."""
-
-    slug: str
-    title: str
-    claims: tuple[ClaimLine, ...]
+FOOT = (
+    "Times are medians over the passes, ± half their range. A claim is an assert that was executed; ✓ means that it "
+    "held in every run. Values that differ between runs are marked “varies”."
+)
 
 
 # --- the line under a page's title, and notices ---
@@ -73,92 +49,63 @@ class ClaimList(WithClaims):
 def claims_text(held: int, failed: int) -> str:
     """Summarise the results of claims."""
     if failed:
-        return "{claims} of {all} failed".format(claims=formats.plural(failed, "claim"), all=f"{held + failed:,}")
+        return f"{formats.plural(failed, 'claim')} of {held + failed:,} failed"
     if held > 1:
-        return "all {n} claims hold".format(n=f"{held:,}")
+        return f"all {held:,} claims hold"
     return "its one claim holds" if held else "no claims"
 
 
 def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
-    counted: Document | Section = section if section is not None else document
-    parts = [document.machine.name]
     if section is not None:
-        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
-    torch = dict(document.versions).get("torch")
+        return [reading(section), document.machine.name, claims_text(section.held, section.failed)]
+    parts, torch = [document.machine.name], dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
     if document.machine.cuda:  # "13.0", or "ROCm 6.4"
         cuda = document.machine.cuda
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    return [*parts, claims_text(counted.held, counted.failed)]
+    return [*parts, claims_text(document.held, document.failed)]
 
 
 def reading(section: Section) -> str:
     """Format the reading time of a section and of its deeper parts."""
     core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
-    minutes = f"{core} min"
-    return minutes + (f" + {deeper} deeper" if deeper else "")
+    return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
 
 
-def opening_words(section: Section) -> str:
-    """Return the first sentence of a section's text as plain text; "" if it has no text."""
-    return _opening(section, lambda formula: formula, str)
-
-
-def opening_html(section: Section) -> Markup:
-    """Return that sentence with its formulas, as HTML."""
-    return Markup(_opening(section, mathml, html.escape))
-
-
-def opening_markdown(section: Section) -> str:
-    """Return that sentence with its formulas, as Markdown."""
-    return _opening(section, lambda formula: f"${formula}$", escape)
-
-
-def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[str], str]) -> str:
-    """Return the first sentence of a section, cut to 280 characters; a formula counts as one and is never cut.
+def opening(section: Section) -> str:
+    """Return the first sentence of a section's text, Markdown; "" if it has no text.
 
     A short label in bold before it, like "The question.", is left out, and then all is returned up to a question.
     """
     texts = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
-    formulas: list[str] = []
-    labelled: list[str] = []
-
-    def words(token: Token) -> str:
-        children = [child for child in token.children or [] if child.content or child.type != "text"]
-        if [child.type for child in children[:3]] == ["strong_open", "text", "strong_close"] and children[3:]:
-            label = children[1].content
-            if label[-1] in ".:。：" and len(label.split()) <= LABEL:
-                children = children[3:]
-                labelled.append(label)
-        formulas.extend(child.content for child in children if child.type.startswith("math"))
-        return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
-
-    paragraph = next(filter(None, (_first_paragraph(text, words) for text in texts)), "")
-    is_question = labelled and "?" in paragraph
-    ends = "?" if is_question else ".?!"
-    sentence = _in_words(re.split(rf"(?<=[{ends}])\s", paragraph.lstrip(": "), maxsplit=1)[0])
-    pieces = escaped(sentence).split(_FORMULA.content)
-    return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
+    paragraph = next(filter(None, map(_first_paragraph, texts)), "")
+    unlabelled = re.sub(r"\A\*\*(?:[^*\s]+ ?){1,3}(?:[.:]\*\*|\*\*:)\s+", "", paragraph)
+    ends = "?" if unlabelled != paragraph and "?" in unlabelled else ".?!"
+    sentence = re.split(rf"(?<=[{ends}])\s", unlabelled, maxsplit=1)[0]
+    return sentence if len(sentence) <= LONGEST else _in_words(prose.readable_text(sentence))
 
 
 def first_words(text: str) -> str:
     """Return the first paragraph of a Markdown text as plain text, cut to the length of a page's description."""
-    return _in_words(_first_paragraph(text))
+    return _in_words(prose.readable_text(_first_paragraph(text)))
 
 
-def _first_paragraph(text: str, words: Callable[[Token], str] = prose.plain) -> str:
-    """Return the first paragraph or list item; "" for a text with only headings, tables or code."""
+def _first_paragraph(text: str) -> str:
+    """Return the first paragraph or list item, Markdown; "" for a text with only headings, tables or code."""
     tokens = pairwise(prose.parse(text))
-    return next((words(token) for opening, token in tokens if opening.type == "paragraph_open"), "")
+    return next((token.content for opening, token in tokens if opening.type == "paragraph_open"), "")
 
 
-def _in_words(text: str, limit: int = 280) -> str:
-    """Return a text on one line, cut between two words if it is longer than `limit`."""
-    line, cut = formats.one_line(text, len(text) + limit), formats.one_line(text, limit)
-    return line if len(line) <= limit else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
+LONGEST = 280  # characters of a sentence or a description
+
+
+def _in_words(text: str) -> str:
+    """Return a text on one line, cut between two words if it is longer than `LONGEST`."""
+    line, cut = formats.one_line(text, len(text) + LONGEST), formats.one_line(text, LONGEST)
+    return line if len(line) <= LONGEST else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
 
 
 def closing_words(section: Section) -> str | None:
@@ -221,30 +168,28 @@ def section_time(section: Section) -> str:
     return formats.spread(section.timing.samples_ns) + (" (host)" if section.timing.clock == "launch" else "")
 
 
-def section_notices(section: Section) -> Iterator[Notice]:
-    """Yield the notices of a section's page."""
-    yield from (Notice("info", f"Left out of the trace: {line}.") for line in section.left_out)
+def section_notices(section: Section, index: Document | None = None) -> Iterator[Notice]:
+    """Yield the notices of a section's page; or what of it failed, for the index of its document."""
     anchor = first_trouble(section.blocks)
     link = f"#{anchor}" if anchor else None
+    this, where = "This section", "On this page"
+    if index is not None:
+        link, this, where = index.link(section.slug, anchor or ""), f"“{section.title}”", f"In “{section.title}”"
+    else:
+        yield from (Notice("info", f"Left out of the trace: {line}.") for line in section.left_out)
     if section.failure is not None:
-        where = f" at line {section.failure.line}" if section.failure.line is not None else ""
-        began = "This section ended" if section.failure.survived else "The run ended in this section"
-        yield Notice("failed", f"{began} with {section.failure.type}{where}.", link)
+        at = f" at line {section.failure.line}" if section.failure.line is not None else ""
+        ended = f"{this} ended" if section.failure.survived else f"The run ended in {this[0].lower()}{this[1:]}"
+        yield Notice("failed", f"{ended} with {section.failure.type}{at}.", link)
     if section.failed:
-        yield Notice("failed", f"On this page, {claims_text(section.held, section.failed)}.", link)
+        yield Notice("failed", f"{where}, {claims_text(section.held, section.failed)}.", link)
 
 
 def document_notices(document: Document) -> Iterator[Notice]:
     """Yield the notices of a machine's index."""
     yield from (Notice("info", f"Left out of the trace: {line}.") for line in document.left_out)
     for section in document.sections:
-        anchor = first_trouble(section.blocks)
-        link = document.link(section.slug, anchor or "")
-        if section.failure is not None:
-            began = f"“{section.title}” ended" if section.failure.survived else f"The run ended in “{section.title}”"
-            yield Notice("failed", f"{began} with {section.failure.type}.", link)
-        if section.failed:
-            yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
+        yield from section_notices(section, document)
     anchor = first_trouble(around(document))
     if anchor:
         yield Notice("failed", "Code outside the sections failed.", document.link(SETUP, anchor))
@@ -262,63 +207,113 @@ def speaks(document: Document) -> bool:
     return any(isinstance(block, Narration) for block in document.opening)
 
 
-def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
-    """Return a claim's source, its two sides, and whether the sides add information to the source."""
-    return formats.one_line(line.claim.source, 160), claim_summary(line.claim), not tells_nothing_new(line.claim)
-
-
 # --- a machine's index ---
 
 
-def claim_lists(document: Document) -> list[ClaimList]:
-    """Return the claims of the lecture, page by page, without pages that have no claims."""
-    lists = [ClaimList(s.slug, f"{s.number} {s.title}", s.claims) for s in document.sections]
-    lists.append(ClaimList(SETUP, "Outside the sections", document.claims_outside))
-    return [listed for listed in lists if listed.claims]
+def index_parts(document: Document) -> Iterator[Content]:
+    """Yield the index of a machine: key figures, sections, figures, the machine, the run, all claims."""
+    yield Grid("figures", ("",), [[figure] for figure in key_figures(document)])
+    rows = [
+        [
+            Phrase(
+                f"{section.number} {section.title}",
+                soft=f"ended with {section.failure.type}" if section.failure is not None else "",
+                style="title",
+                link=document.link(section.slug),
+            ),
+            Phrase(reading(section)),
+            Phrase(counted(section), link=f"#claims-{section.slug}" if section.claims else ""),
+            Phrase(section_time(section), style="right"),
+            Phrase(f"{section.steps:,}", style="right"),
+        ]
+        for section in document.sections
+    ]
+    sections = Grid("index", ("section", "reading", "claims", "time", "steps"), rows, "Sections")
+    yield Part("Sections", [sections], "run-sections" if document.one_page else "sections")
+    if figures := index_figures(document):
+        yield Part("The run in figures", figures, "figures")
+    columns = ("process", "ended", "first run", "second run", "peak memory", "remarks")
+    peaks = [_cells(peak_texts(peak), right=(1,)) for peak in document.machine.peaks]
+    processes = [_cells(_process_texts(process), right=(2, 3)) for process in document.run.processes]
+    measured = Grid("index", ("peak", "rate", "source"), peaks, "Peaks")
+    yield Part("The machine", [_facts(_machine_facts(document.machine)), measured], "machine")
+    yield Part("The run", [_facts(run_facts(document)), Grid("index", columns, processes, "Processes")], "run")
+    lists: list[tuple[str, str, WithClaims]] = [
+        (s.slug, f"{s.number} {prose.readable_text(s.title)}", s) for s in document.sections
+    ]
+    lists.append((SETUP, "Outside the sections", ClaimList(document.claims_outside)))
+    claims = [
+        Part(
+            f"{title}: {counted(listed)}", [_claims(document, slug, listed)], f"claims-{slug}", folded=not listed.failed
+        )
+        for slug, title, listed in lists
+        if listed.claims
+    ]
+    if claims:
+        yield Part("All claims", claims, "claims")
+    yield Phrase(FOOT, style="foot")
 
 
-def key_figures(document: Document) -> Iterator[KeyFigure]:
+@dataclass(frozen=True, slots=True)
+class ClaimList(WithClaims):
+    """The claims outside the sections."""
+
+    claims: tuple[ClaimLine, ...]
+
+
+def counted(counted: WithClaims) -> str:
+    """Return the numbers of claims that held and that failed: "3 ✓ 1 ✗"; "" without claims."""
+    numbers = ((counted.held, "✓"), (counted.failed, "✗"))
+    return " ".join(f"{number:,} {mark}" for number, mark in numbers if number)
+
+
+def _claims(document: Document, slug: str, listed: WithClaims) -> Grid:
+    """Return claims with links to their lines, and their sides where these add information to the source."""
+    rows = []
+    for line in listed.claims:
+        sides = "" if tells_nothing_new(line.claim) else claim_summary(line.claim)
+        judged = f"judged {line.judged} times" if line.judged > 1 else ""
+        rows.append(
+            [
+                Phrase(
+                    f"{'✓' if line.claim.held else '✗'} {line.line}",
+                    code=formats.one_line(line.claim.source, 160),
+                    soft=", ".join(filter(None, (sides, judged))),
+                    style="" if line.claim.held else "bad",
+                    link=document.link(slug, line.anchor),
+                )
+            ]
+        )
+    return Grid("list", ("",), rows)
+
+
+def key_figures(document: Document) -> Iterator[Phrase]:
     """Yield the key figures of a run: its claims, its time, its steps, the machine's peaks and their ridge point."""
     if document.failed:
-        yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
+        label = f"of {formats.plural(document.held + document.failed, 'claim')} failed"
+        yield Phrase(f"{document.failed:,}", soft=label, style="bad")
     elif document.held:
-        label = "claims, all hold" if document.held > 1 else "claim, it holds"
-        yield KeyFigure(f"{document.held:,}", label)
-    cold, warm = _cold_runs(document.run), _warm_runs(document.run)
+        yield Phrase(f"{document.held:,}", soft="claims, all hold" if document.held > 1 else "claim, it holds")
+    cold, warm = document.run.lasted("cold_ns"), document.run.lasted("warm_ns")
     if warm or cold:
-        first = f"{formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""
-        yield KeyFigure(formats.spread(warm or cold), "for the whole lecture", first)
-    yield KeyFigure(
-        f"{document.steps:,}",
-        "steps in {sections}".format(sections=formats.plural(len(document.sections), "section")),
-    )
-    leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
+        first = f" · {formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""
+        yield Phrase(formats.spread(warm or cold), soft=f"for the whole lecture{first}")
+    yield Phrase(f"{document.steps:,}", soft=f"steps in {formats.plural(len(document.sections), 'section')}")
+    leading, memory = _leading_peaks(document.machine)
     for peak in (leading, memory):
         if peak is not None:
             name, rate, source = peak_texts(peak)
-            yield KeyFigure(rate, f"{name}, peak", source)
+            yield Phrase(rate, soft=f"{name}, peak · {source}")
     ridge_point = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
     if leading is not None and ridge_point is not None:
-        yield KeyFigure(
-            formats.quantity(ridge_point, "FLOP/B", 3),
-            "ridge point",
-            f"{leading.name} peak ÷ memory bandwidth",
-        )
+        label = f"ridge point · {leading.name} peak ÷ memory bandwidth"
+        yield Phrase(formats.quantity(ridge_point, "FLOP/B", 3), soft=label)
 
 
-def _bandwidth(machine: Machine) -> Peak | None:
+def _leading_peaks(machine: Machine) -> tuple[Peak | None, Peak | None]:
+    """Return the peaks of multiplication and of memory."""
     memory = peak_of(machine, "memory")
-    return memory if memory is not None and memory.per_second else None
-
-
-def _cold_runs(run: Run) -> Sequence[int]:
-    """Return the time of the first run of `main` in each process, in nanoseconds."""
-    return run.lasted("cold_ns")
-
-
-def _warm_runs(run: Run) -> Sequence[int]:
-    """Return the time of the second, warm run of `main` in each process, in nanoseconds."""
-    return run.lasted("warm_ns")
+    return leading_peak(machine), memory if memory is not None and memory.per_second else None
 
 
 def peak_texts(peak: Peak) -> tuple[str, str, str]:
@@ -328,19 +323,7 @@ def peak_texts(peak: Peak) -> tuple[str, str, str]:
     return peak.name, rate, peak.source
 
 
-def machine_and_run(document: Document) -> tuple[Part, Part]:
-    """Return the machine with its peaks, and how the trace was made, as parts of a page."""
-    peaks = [_cells(peak_texts(peak), right=(1,)) for peak in document.machine.peaks]
-    processes = [_cells(_process_texts(process), right=(2, 3)) for process in document.run.processes]
-    measured = Grid("index", ("peak", "rate", "source"), peaks, "Peaks")
-    columns = ("process", "ended", "first run", "second run", "peak memory", "remarks")
-    return (
-        Part("The machine", (_facts(_machine_facts(document.machine)), measured), "machine"),
-        Part("The run", (_facts(run_facts(document)), Grid("index", columns, processes, "Processes")), "run"),
-    )
-
-
-def _facts(facts: Facts) -> Grid:
+def _facts(facts: Sequence[tuple[str, str]]) -> Grid:
     return Grid("facts", ("", ""), [_cells(fact) for fact in facts])
 
 
@@ -348,7 +331,7 @@ def _cells(texts: Sequence[str], right: Sequence[int] = ()) -> list[Phrase]:
     return [Phrase(text, style="right" if column in right else "") for column, text in enumerate(texts)]
 
 
-def _machine_facts(machine: Machine) -> Facts:
+def _machine_facts(machine: Machine) -> list[tuple[str, str]]:
     """Return the properties of a machine, without its peaks."""
 
     def size(of: int | None) -> str | None:
@@ -374,20 +357,16 @@ def _machine_facts(machine: Machine) -> Facts:
     return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
 
 
-def run_facts(document: Document) -> Facts:
+def run_facts(document: Document) -> list[tuple[str, str]]:
     """Return how the trace was made, and the versions of the software."""
     run = document.run
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
-    passes = (
-        "{n}, each in its own process, which runs the lecture once"
-        if document.ran_once
-        else "{n}, each in its own process, which runs the lecture twice"
-    )
+    runs = "once" if document.ran_once else "twice"
     rows = [
         ("lecture", run.lecture),
         ("started", run.started),
         ("ended", run.ended),
-        ("passes", passes.format(n=run.passes) if recorded else ""),
+        ("passes", f"{run.passes}, each in its own process, which runs the lecture {runs}" if recorded else ""),
         ("seed", str(run.seed) if recorded else ""),
         ("commit", run.commit),
         *document.versions,
@@ -401,22 +380,13 @@ def _process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     if process.other_cores is not None and (load := load_text(process)):
         notes.append(load)
     if process.floor_ns is not None:
-        sentence = "an empty step takes {time} on the device's clock"
-        notes.append(sentence.format(time=formats.duration(process.floor_ns)))
+        notes.append(f"an empty step takes {formats.duration(process.floor_ns)} on the device's clock")
     if process.restored:
         notes.append("restored between its runs: " + ", ".join(process.restored))
     cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
     held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
-    all_notes = formats.one_line("; ".join(notes), 300)
-    return (
-        process.name,
-        process.ended,
-        cold,
-        warm,
-        memory or "–",
-        all_notes,
-    )
+    return process.name, process.ended, cold, warm, memory or "–", formats.one_line("; ".join(notes), 300)
 
 
 # --- the site's index ---
@@ -436,33 +406,51 @@ class MachineRow:
         return at if self.document.one_page else f"{self.folder}/{at}"
 
     @property
-    def used(self) -> tuple[str, str]:
-        """The library that ran the lecture, with its version: torch, or else Python."""
-        versions = dict(self.document.versions)
-        return next(((name, versions[name]) for name in ("torch", "python") if name in versions), ("python", "–"))
-
-    @property
-    def duration(self) -> str:
-        """The time of `main`: of the warm run if it ran twice."""
-        times = _warm_runs(self.document.run) or _cold_runs(self.document.run)
-        return formats.duration(statistics.median(times)) if times else "not measured"
-
-    @property
-    def peaks(self) -> list[tuple[str, str, str]]:
-        """The peaks of multiplication and memory: name, rate, source."""
-        machine = self.document.machine
-        return [peak_texts(peak) for peak in (leading_peak(machine), _bandwidth(machine)) if peak is not None]
-
-    @property
-    def notes(self) -> list[str]:
+    def notes(self) -> str:
         """The kinds of notices that concern the whole trace, such as "partial"."""
-        return [notice.kind for notice in self.document.notices if notice.kind in ("emulated", "partial", "stale")]
+        kinds = (notice.kind for notice in self.document.notices)
+        return ", ".join(kind for kind in kinds if kind in ("emulated", "partial", "stale"))
+
+    @property
+    def cells(self) -> list[Phrase]:
+        """Its row in the table of machines."""
+        document, versions = self.document, dict(self.document.versions)
+        times = document.run.lasted("warm_ns") or document.run.lasted("cold_ns")
+        peaks = [peak_texts(peak) for peak in _leading_peaks(document.machine) if peak is not None]
+        used = next((name for name in ("torch", "python") if name in versions), "")
+        return [
+            Phrase(self.name, soft=self.notes, link=self.link("index")),
+            Phrase(counted(document)),
+            Phrase(formats.duration(statistics.median(times)) if times else "not measured"),
+            Phrase(", ".join(f"{rate} {name}" for name, rate, _ in peaks)),
+            Phrase(f"{used} {formats.one_line(versions[used], 40)}" if used else ""),
+            Phrase(f"{document.run.passes}"),
+            Phrase(formats.one_line(document.run.started[:10], 10)),
+        ]
 
 
-@dataclass(frozen=True, slots=True)
-class SectionRow:
-    """One section in the list of all sections, with its page on each machine that ran it."""
-
-    number: int
-    title: str
-    pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed
+def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Iterator[Content]:
+    """Yield the table of machines, a link to the `report` that compares them, and each section's claims on them."""
+    columns = ("machine", "claims", "whole lecture", "peaks", "with", "passes", "traced")
+    parts: list[Content] = [
+        Phrase("Every number on a machine's pages was measured or computed on that machine."),
+        Grid("index", columns, [machine.cells for machine in machines], "Machines"),
+    ]
+    if report is not None:
+        parts.append(Phrase("Differences between the machines", link=report))
+    yield Part("Machines", parts, "machines")
+    pages: dict[tuple[int, str], dict[str, tuple[MachineRow, Section]]] = {}  # every section once, in reading order
+    for machine in machines:
+        for section in machine.document.sections:
+            pages.setdefault((section.number, section.slug), {})[machine.folder] = machine, section
+    rows = []
+    for (number, slug), ran in sorted(pages.items()):
+        first, section = next(iter(ran.values()))
+        row = [Phrase(f"{number} {section.title}", style="title", link=first.link(slug))]
+        for machine in machines:
+            on = ran.get(machine.folder)
+            row.append(Phrase(counted(on[1]) or "open", link=machine.link(slug)) if on is not None else Phrase())
+        rows.append(row)
+    names = [machine.name + (f" ({machine.notes})" if machine.notes else "") for machine in machines]
+    title = "Claims by section and machine"
+    yield Part(title, [Grid("index", ("section", *names), rows, title)], folded=True)

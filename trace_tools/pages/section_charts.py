@@ -1,6 +1,6 @@
 """Draw the figures of a section or of a whole document: where time went, memory, rooflines.
 
-    section_figures(section, document)     [PageFigure("time", "Where the time went", …), …]
+    section_figures(section, document)     [Chart("03-tensors-time", "Where the time went", …), …]
 
 The HTML writer embeds them; the Markdown writer stores them as files.
 """
@@ -8,7 +8,6 @@ The HTML writer embeds them; the Markdown writer stores them as files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
 from trace_tools.pages.document import (
@@ -18,7 +17,6 @@ from trace_tools.pages.document import (
     Section,
     Stop,
     brief_code,
-    prefix,
     rows_shown,
     salient,
 )
@@ -27,6 +25,7 @@ from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import RoofPoint, roof_of, roofline
 from trace_tools.presentation.charts.storage import Views, window
+from trace_tools.presentation.report import Chart
 from trace_tools.util import formats
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
@@ -39,38 +38,24 @@ NO_ROOF = " No peak of this machine is known, so no roof is drawn."
 HOST = " On a device, the time of a statement without annotations is only its launch."
 
 
-@dataclass(frozen=True, slots=True)
-class PageFigure:
-    """One figure of a page."""
-
-    name: str  # name of its file and of its anchor
-    title: str
-    caption: str
-    svg: str
-
-
-def section_figures(section: Section, document: Document) -> list[PageFigure]:
+def section_figures(section: Section, document: Document) -> list[Chart]:
     """Return a section's figures."""
     tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
-    time_caption = (
-        "The width of a statement is its time in the only run (cold); its calls are below it."
-        if document.ran_once
-        else "The width of a statement is its time in a second run (warm); its calls are below it."
-    )
+    run = "the only run (cold)" if document.ran_once else "a second run (warm)"
+    time_caption = f"The width of a statement is its time in {run}; its calls are below it."
     memory_caption = (
         "Bytes of tensors, counted in a run of its own. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    roof_caption = "Statements whose FLOPs and bytes were counted."
-    begin = prefix(section.number, one_page=document.one_page)
-    return _figures(
-        (TIME, time_caption + HOST * (document.machine.device != "cpu"), _where_time_went(tree, begin)),
-        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), f"{begin}memory", MEMORY)),
-        _under_the_roof(document, section_points(section), roof_caption, begin),
+    name = f"{section.slug}-memory"
+    return _drawn(
+        _where_time_went(tree, section.slug, time_caption + HOST * (document.machine.device != "cpu")),
+        (name, MEMORY, memory(memory_points(section.stepping.stops), name, MEMORY), memory_caption),
+        _under_the_roof(document, section_points(section), section.slug, "Statements"),
     )
 
 
-def index_figures(document: Document) -> list[PageFigure]:
+def index_figures(document: Document) -> list[Chart]:
     """Return the figures of a machine's index: the time of all sections, and all points under the roofline."""
     sections = []
     for s in document.sections:
@@ -78,33 +63,33 @@ def index_figures(document: Document) -> list[PageFigure]:
         sections.append(StatementTime(name, 0, document.link(s.slug), ns, 1, s.times))
     tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, document.link(s.slug).partition("#")[0])]
-    sections_caption = "The whole lecture, section by section, and its slowest lines."
-    roof_caption = "All statements of the lecture whose FLOPs and bytes were counted."
-    return _figures(
-        (TIME, sections_caption, _where_time_went(tree, rows=5)),
-        _under_the_roof(document, points, roof_caption),
+    caption = "The whole lecture, section by section, and its slowest lines."
+    return _drawn(
+        _where_time_went(tree, "index", caption, rows=5),
+        _under_the_roof(document, points, "index", "All statements of the lecture"),
     )
 
 
-def _where_time_went(root: StatementTime, begin: str = "", rows: int = 7) -> str | None:
-    """Draw where time went; None if it is too short to be worth a figure."""
-    return flame(root, f"{begin}time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
+_Drawn = tuple[str, str, str | None, str]  # name, title, SVG, caption
 
 
-def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
-    """Return the figures that exist, from (title, caption, SVG)."""
-    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline"}
-    return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
+def _drawn(*figures: _Drawn) -> list[Chart]:
+    """Return the figures that exist."""
+    return [Chart(name, title, svg, caption) for name, title, svg, caption in figures if svg is not None]
 
 
-def _under_the_roof(
-    document: Document, points: Iterable[RoofPoint], caption: str, begin: str = ""
-) -> tuple[str, str, str | None]:
-    roof = roof_of("here", document.machine, points)
-    # points far below a roofline do not justify a figure
-    worth_drawing = any(not roof.is_far(point) for point in roof.points)
-    drawn = roofline([roof], f"{begin}roofline", ROOF) if worth_drawing else None
-    return ROOF, caption + (UNDER if roof.peaks or roof.bytes_per_second else NO_ROOF), drawn
+def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7) -> _Drawn:
+    """Draw where time went, if it is long enough to be worth a figure."""
+    name = f"{page}-time"
+    return name, TIME, flame(root, name, TIME, rows) if root.ns >= WORTH_SAYING_NS else None, caption
+
+
+def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:
+    """Draw points under the roofline; points far below it do not justify a figure."""
+    roof, name = roof_of("here", document.machine, points), f"{page}-roofline"
+    drawn = roofline([roof], name, ROOF) if any(not roof.is_far(point) for point in roof.points) else None
+    under = UNDER if roof.peaks or roof.bytes_per_second else NO_ROOF
+    return name, ROOF, drawn, f"{what} whose FLOPs and bytes were counted.{under}"
 
 
 def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:

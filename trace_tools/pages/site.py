@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path, PurePath
-from typing import Any
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
@@ -237,28 +236,19 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
     names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
     machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
-    listed: list[dict[str, Any]] = []
-    pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
-    titles: dict[tuple[int, str], str] = {}
+    listed = []
     for name, one in zip(names, site, strict=True):
-        name += " (partial)" * one.partial
-        short = one.folder if len(slugs[one.trace.machine.name]) > 1 else name  # in a column's head
-        slugs_shown = [section.slug for section in one.document.sections]
-        listed.append({"name": formats.one_line(short, 60), "folder": one.folder, "sections": slugs_shown})
-        for section in one.document.sections:
-            key = (section.number, section.slug)
-            titles.setdefault(key, section.title)
-            page = f"{one.folder}/{section.slug}"
-            pages.setdefault(key, []).append((name, page, section.held, section.failed))
-    sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+        short = one.folder if len(slugs[one.trace.machine.name]) > 1 else name + " (partial)" * one.partial
+        pages = [section.slug for section in one.document.sections]
+        listed.append({"name": formats.one_line(short, 60), "folder": one.folder, "sections": pages})
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
-    more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
-    data = json.dumps({"list": listed, "report": f"{REPORTS}/index.html" if has_reports else None}, ensure_ascii=False)
+    report = f"{REPORTS}/index.html" if has_reports else None
+    data = json.dumps({"list": listed, "report": report}, ensure_ascii=False)
     return {
         MACHINES: f"page.machines = {data};\n{assets('compare').js}".encode(),
-        "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
-        "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
+        "index.html": html.site_index(title, machines, searched, report).encode("utf-8"),
+        "index.md": markdown.site_index(title, machines, report).encode("utf-8"),
     }
 
 

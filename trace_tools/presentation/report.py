@@ -15,7 +15,7 @@ that they can show (not figures on a terminal).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -26,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_tools.presentation.charts import svg
-from trace_tools.presentation.markdown_text import code_span, escape, inline_markdown, table
+from trace_tools.presentation.markdown_text import code_span, escape, folded, inline_markdown, table
 from trace_tools.presentation.page_shell import HERE, assets, environment
 from trace_tools.util import formats
 
@@ -42,7 +42,7 @@ class Phrase:
     code: str = ""  # a line of source, or a name in it
     soft: str = ""  # a quiet addition such as a position, a function or a consequence
     ratio: str = ""  # to the base: "× 0.31"
-    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "right", "missing" …
+    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "right", "missing"; "title": in Markdown …
     link: str = ""  # target of the text
     strip: tuple[float, float, float] | None = None  # an interval and a point in it, from 0 to 100, drawn on a page
 
@@ -53,10 +53,11 @@ class Grid:
 
     The kind of rows decides the layout: "sides" (each trace: letter, name, text), "list" (one phrase each), "changes"
     (settings and versions, A, B), "leads" (position, subject, A, B, difference), "timings" (a time on both sides, its
-    ratio, a strip), "side" (a figure for each machine), "facts" (name and text), "index" (any other table).
+    ratio, a strip), "side" (a figure for each machine), "facts" (name and text), "figures" (a number and its label),
+    "index" (any other table).
     """
 
-    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "facts", "index"]
+    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "facts", "figures", "index"]
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Phrase]]
     name: str = ""  # for readers who cannot see the table
@@ -67,11 +68,12 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure as SVG, with its file name and caption."""
+    """A figure as SVG; `name` is its file's, and its anchor's if it has a caption."""
 
     name: str
     title: str
     svg: str
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def markdown(report: Report) -> str:
     return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
 
 
-def figure_files(parts: Sequence[Content]) -> dict[str, bytes]:
+def figure_files(parts: Iterable[Content]) -> dict[str, bytes]:
     """Return a report's figures by file name."""
     files: dict[str, bytes] = {}
     for part in parts:
@@ -204,23 +206,24 @@ def figure_files(parts: Sequence[Content]) -> dict[str, bytes]:
     return files
 
 
-def markdown_blocks(parts: Sequence[Content]) -> Iterator[str]:
+def markdown_blocks(parts: Iterable[Content], level: int = 2) -> Iterator[str]:
     """Yield parts of a report, or of a page, as blocks of Markdown."""
     for part in parts:
         if isinstance(part, Part) and part.folded:
-            yield f"<details><summary>{escape(part.title)}</summary>"
-            yield from markdown_blocks(part.parts)
-            yield "</details>"
+            yield from folded(part.title, markdown_blocks(part.parts, level))
         elif isinstance(part, Part):
-            yield f"## {escape(part.title)}"
-            yield from markdown_blocks(part.parts)
+            yield f"{'#' * level} {escape(part.title)}"
+            yield from markdown_blocks(part.parts, level + 1)
         elif isinstance(part, Chart):
             yield f"![{escape(part.title)}](figures/{part.name}.svg)"
+            yield f"*{escape(f'{part.title}. {part.caption}')}*" if part.caption else ""
         elif isinstance(part, Phrase):
             text = _markdown_phrase(part)
             yield f"> {text}" if part.style == "note" else f"**{text}**" if part.style.startswith("headline") else text
         elif isinstance(part, Grid) and part.kind == "list":
             yield "\n".join(f"- {_markdown_phrase(phrase)}" for [phrase] in part.rows)
+        elif isinstance(part, Grid) and part.kind == "figures":
+            yield "\n".join(f"- **{escape(phrase.text)}** {escape(phrase.soft)}" for [phrase] in part.rows)
         elif isinstance(part, Grid) and part.kind == "sides":
             yield "\n".join(f"- {s.text}: {code_span(s.code)}, {escape(s.soft)}" for [s] in part.rows)
         elif isinstance(part, Grid):
@@ -239,8 +242,10 @@ def _markdown_table(grid: Grid) -> str:
 def _markdown_phrase(phrase: Phrase) -> str:
     """Write a phrase; its soft part follows the text or code."""
     text, code, soft = escape(phrase.text), code_span(phrase.code) if phrase.code else "", escape(phrase.soft)
-    if phrase.link:
-        return f"[{text}]({phrase.link})" + (f": {soft}" if soft else "")
+    if phrase.style == "title":
+        text = inline_markdown(phrase.text)
+    if phrase.link and phrase.link[0] != "#":  # anchors of a page are not its Markdown's
+        return f"[{text}]({phrase.link})" + (f" {code}" if code else "") + (f": {soft}" if soft else "")
     if phrase.style == "missing":
         return text
     if phrase.style == "best":

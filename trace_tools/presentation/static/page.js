@@ -161,7 +161,7 @@ page.start = () => {
 page.print = () => {
   const closed = [], opened = [];
   addEventListener("beforeprint", () => {
-    const core = page.printsCore.get() === "core", folds = "details:is(.called, .claimed, .deeper, .waits, .unran, .grids, .tools, .more, .folded)";
+    const core = page.printsCore.get() === "core", folds = "details:is(.called, .deeper, .waits, .unran, .grids, .tools, .more, .folded)";
     closed.push(...document.querySelectorAll(`${folds}${core ? ":not(.deeper)" : ""}:not([open])`));
     for (const box of closed) box.open = true;
     opened.push(...(core ? document.querySelectorAll("details.deeper[open]") : []));
