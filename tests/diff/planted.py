@@ -99,6 +99,16 @@ def differ(a: Trace, b: Trace, choices: Choices = DEFAULT) -> Difference:
     return difference_between(Side("a.yaml", a), Side("b.yaml", b), choices)
 
 
+def differ_at(line: int, a: dict[str, Any], b: dict[str, Any], choices: Choices = DEFAULT) -> Difference:
+    """Compare two traces that have these fields in the steps of one line, and are equal otherwise."""
+    return differ(*(with_steps(made(0), at(line, **fields)) for fields in (a, b)), choices)
+
+
+def ints(**values: int) -> list[tuple[str, Value]]:
+    """Return the values of a step that inspects integers."""
+    return [(name, Value("int", n)) for name, n in values.items()]
+
+
 def noisy(trace: Trace, seed: int) -> Trace:
     """Return the trace with durations of about 10 µs and 0.2% noise."""
     random_ns = random.Random(seed)

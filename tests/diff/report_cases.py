@@ -1,4 +1,4 @@
-"""Differences for tests of the reports: with planted changes, with hostile text, with deep recursion."""
+"""Differences for tests of the reports: with planted changes, with hostile text, of two kinds of devices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tests.pages.hostile import PWNED, hostile_trace
 from tests.pages.recording import Recording, matrix
+from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import difference_between
 from trace_tools.diff.report.difference_report import report_of
@@ -46,31 +47,23 @@ PEAKS = [Peak("float32", 1e11, "a datasheet"), Peak("memory", 1e10, "a datasheet
 
 
 def recorded(**changes: Any) -> Trace:
-    """Return a trace of the lecture; `changes` are strides, held, total, peak, z, ns, text or machine."""
+    """Return a trace of the lecture; `changes` are strides, held, peak, z, text or machine."""
     recording = Recording(changes.get("text", LECTURE))
     main = recording.frame("main", recording.step(recording.frame("<module>"), "def main"))
     first = recording.frame("first", recording.step(main, "first()", host_ns=[10**7] * 3))
     meters = Meters(flops=600, bytes_read=48, bytes_written=24, live_bytes=4_096, peak_bytes=changes.get("peak", 8_192))
-    times = [changes.get("ns", 10**6) + n for n in (0, 900, 500)]
-    call = recording.step(first, "x = ", annotated=True, host_ns=times, values=[("x", matrix(3, 2))], meters=meters)
-    recording.step(
-        recording.frame("make", call),
-        "return",
-        host_ns=[2_000, 2_010, 2_020],
-        meters=Meters(live_bytes=24, peak_bytes=24),
-    )
+    ns, made = [10**6, 10**6 + 900, 10**6 + 500], Meters(live_bytes=24, peak_bytes=24)
+    call = recording.step(first, "x = ", annotated=True, host_ns=ns, values=[("x", matrix(3, 2))], meters=meters)
+    recording.step(recording.frame("make", call), "return", host_ns=[2_000, 2_010, 2_020], meters=made)
     strides = Value("str", changes.get("strides", "(1, 2)"))
     recording.step(first, "y = ", annotated=True, host_ns=[3_000, 3_010, 3_020], values=[("y.stride()", strides)])
-    sides = [("y.shape", Value("str", "[2, 3]")), ("(2, 3)", Value("str", "[2, 3]"))]
+    sides = [(side, Value("str", "[2, 3]")) for side in ("y.shape", "(2, 3)")]
     recording.step(first, "assert", claim=Claim("y.shape == (2, 3)", changes.get("held", True), sides))
-    recording.step(
-        first, "total", annotated=True, values=[("total", Value("int", changes.get("total", 7), unit="FLOP"))]
-    )
+    recording.step(first, "total", annotated=True, values=[("total", Value("int", 7, unit="FLOP"))])
     second = recording.frame("second", recording.step(main, "second()", host_ns=[10**6] * 3))
     for i in range(40):
         recording.step(second, "z = ", annotated=True, values=[("z", Value("int", changes.get("z", {}).get(i, 2 * i)))])
-    machine = changes.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS))
-    return recording.trace(machine=machine, title="A lecture")
+    return recording.trace(machine=changes.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS)))
 
 
 def between(a: Trace, b: Trace) -> Difference:
@@ -80,6 +73,10 @@ def between(a: Trace, b: Trace) -> Difference:
 def planted() -> Difference:
     """Return a difference with a flipped claim, two changed values, and a higher peak memory."""
     return between(recorded(), recorded(strides="(3, 1)", held=False, peak=3 * 8_192, z={20: -1}))
+
+
+def cpu_and_gpu() -> Difference:
+    return between(recorded(), pretend_gpu(recorded()))
 
 
 def hostile() -> Difference:
@@ -100,20 +97,6 @@ def _altered(event: Any) -> Any:
     values = [(name, Value("str", f"{PWNED}{n}")) for n, (name, _) in enumerate(event.values or [])]
     claim = None if event.claim is None else replace(event.claim, held=not event.claim.held)
     return replace(event, values=values or None, claim=claim, stdout=PWNED, warnings=[PWNED])
-
-
-def deep(calls: int = 3_000) -> Difference:
-    """Return the difference of two traces deeper than Python's recursion limit, changed in the deepest call."""
-    return between(_recursion(calls, 1), _recursion(calls, 2))
-
-
-def _recursion(calls: int, last_value: int) -> Trace:
-    recording = Recording("def main():\n    down(0)\n\n\ndef down(n):\n    down(n + 1)\n    x = n  # @inspect x\n")
-    frame = recording.frame("down", recording.step(recording.frame("main"), "down(0)"))
-    for _ in range(calls):
-        frame = recording.frame("down", recording.step(frame, "down(n"))
-    recording.step(frame, "x = ", values=[("x", Value("int", last_value))])
-    return recording.trace()
 
 
 def markdown_of(difference: Difference) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.diff.plain_tracing import align, lines, traced
+from tests.diff.planted import differ
 from tests.traces import example_trace
 from trace_tools.diff.align.code import SAME, codes_of, common, translated
 from trace_tools.trace.model import Frame, SourceFile, Step, Trace
@@ -25,40 +26,31 @@ def test_unparsable_source_is_matched_line_by_line() -> None:
     assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
 
 
-def test_code_can_be_compared_without_names_or_constants() -> None:
+def test_code_can_be_compared_without_names_or_constants_and_a_loop_by_its_header() -> None:
     [source] = codes_of(Tree(traced("y = 2 * 3  # a comment\nz = 2 * 3\nz = 2 * 4\n")))
     first, second, third, _ = source.functions["<module>"]  # the last is the cell of a script without `main`
     assert first.exact != second.exact and first.unnamed == second.unnamed
     assert second.unnamed != third.unnamed and second.bare == third.bare
     assert (first.names, second.role == third.role) == (("y",), True)
-
-
-def test_compound_statement_is_compared_by_its_header() -> None:
-    texts = (f"for i in range(2):\n    {body}\n" for body in ("x = 1", "y = 2"))
-    a, b = (codes_of(Tree(traced(text)))[0].functions["<module>"] for text in texts)
+    loops = (f"for i in range(2):\n    {body}\n" for body in ("x = 1", "y = 2"))
+    a, b = (codes_of(Tree(traced(text)))[0].functions["<module>"] for text in loops)
     assert a[0].exact == b[0].exact and a[1].exact != b[1].exact
 
 
-# --- functions and statements ---------------------------------------------------------------------
-
-
-def test_renamed_variable_is_detected() -> None:
+def test_renamed_variables_and_functions_keep_their_statements() -> None:
     a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
-    matching = align(a, b).matching
-    assert matching.renamed(0, "<module>") == {"x": "h"}
-
-
-def test_renamed_and_moved_function_keeps_its_statements() -> None:
+    assert align(a, b).matching.renamed(0, "<module>") == {"x": "h"}
+    assert translated("h.shape[h_1]", {"h": "hidden", "shape": "no"}) == "hidden.shape[h_1]"
     a = traced("def product(x):\n    y = x * 3\n    return y + 1\nz = product(2)\n")
     b = traced("z = 0\ndef multiply(x):\n    y = x * 3\n    return y + 1\nz = multiply(2)\n")
     matching = align(a, b).matching
     assert matching.function_in_b(0, "product") == (0, "multiply") and matching.parsed and not matching.same
     assert [matching.statement_in_b(0, n) for n in (1, 2, 3)] == [(0, 2), (0, 3), (0, 4)]
     assert matching.statement_in_a(0, 2) == (0, 1) and matching.statement_in_a(0, 0) is None
-    assert {(f.a, f.b, f.how) for f in matching.functions} == {
-        ("product", "multiply", "renamed"),
-        ("<module>", "<module>", "edited"),
-    }
+    changes = {("product", "multiply", "renamed"), ("<module>", "<module>", "edited")}
+    assert {(f.a, f.b, f.how) for f in matching.functions} == changes
+    difference = differ(a, b)
+    assert {difference.function_of(row) for row in difference.rows} == {"<module>", "multiply"}
 
 
 def test_identical_sources_map_to_themselves() -> None:
@@ -66,14 +58,7 @@ def test_identical_sources_map_to_themselves() -> None:
     assert SAME.function_in_b(1, "f") == (1, "f") and not SAME.renamed(1, "f")
 
 
-def test_expressions_are_translated_name_by_name() -> None:
-    assert translated("h.shape[h_1]", {"h": "hidden", "shape": "no"}) == "hidden.shape[h_1]"
-
-
-# --- the longest common subsequence ---------------------------------------------------------------
-
-
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.text("abcd", max_size=25), st.text("abcd", max_size=25))
 def test_common_subsequence_has_maximal_length(a: str, b: str) -> None:
     lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]

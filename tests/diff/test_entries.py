@@ -6,39 +6,54 @@ from dataclasses import replace
 
 import pytest
 
-from tests.diff.planted import at, differ, made, with_steps
+from tests.diff.planted import differ, differ_at, ints, made, with_steps
+from tests.diff.report_cases import html_of, markdown_of
+from trace_tools.diff.difference import Difference, Subject
 from trace_tools.diff.report.entries import ORDER, blocks, entries, entry_of, times_text
 from trace_tools.trace.model import Meters, Step, Trace, Value
 
-
-def counted(flops: int) -> Trace:
-    def observed(step: Step) -> Step:
-        values = [("y", Value("int", flops))] if step.line == 6 else step.values
-        return replace(step, values=values, meters=Meters(flops * step.line, 8, 8, 1, 1))
-
-    return with_steps(made(0), observed)
+LONG = "model.blocks[0].attention.projection.weight.detach().reshape(-1)[:128].double().abs()"
 
 
-def test_counts_are_sorted_by_size_and_values_by_line() -> None:
-    flops = entries(differ(counted(10), counted(20)), "flops")
-    sizes = [e.size for e in flops if not e.after_lines]
-    assert sizes == sorted(sizes, reverse=True)
-    lines = [e.line for e in entries(differ(counted(10), counted(20)), "values")]
-    assert lines == sorted(lines)
+@pytest.fixture(scope="module")
+def counts() -> Difference:
+    def counted(flops: int) -> Trace:
+        def observed(step: Step) -> Step:
+            values = ints(y=flops) if step.line == 6 else step.values
+            return replace(step, values=values, meters=Meters(flops * step.line, 8, 8, 1, 1))
+
+        return with_steps(made(0), observed)
+
+    return differ(counted(10), counted(20))
 
 
-def test_each_finding_is_listed_once() -> None:
-    difference = differ(counted(10), counted(20))
-    listed = [(e.row.number, e.finding.subject) for _, _, block_entries in blocks(difference) for e in block_entries]
+def test_counts_are_sorted_by_size_and_values_by_line(counts: Difference) -> None:
+    sizes = [e.size for e in entries(counts, "flops") if not e.after_lines]
+    lines = [e.line for e in entries(counts, "values")]
+    assert sizes == sorted(sizes, reverse=True) and lines == sorted(lines)
+
+
+def test_each_finding_is_listed_once(counts: Difference) -> None:
+    listed = [(e.row.number, e.finding.subject) for _, _, block_entries in blocks(counts) for e in block_entries]
     assert len(listed) == len(set(listed)) > 0
-    assert {aspect for aspect, is_lead, _ in blocks(difference) if not is_lead} == set(ORDER)
+    assert {aspect for aspect, is_lead, _ in blocks(counts) if not is_lead} == set(ORDER)
 
 
 def test_entry_has_both_sides_and_verdict() -> None:
-    a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
-    [(row, finding)] = list(differ(a, b).findings("values"))
-    entry = entry_of(differ(a, b), row, finding)
+    difference = differ_at(6, {"values": ints(y=1)}, {"values": ints(y=2)})
+    [(row, finding)] = difference.findings("values")
+    entry = entry_of(difference, row, finding)
     assert (entry.line, entry.name, entry.a, entry.b, entry.finding.verdict) == (6, "y", "1", "2", "changed")
+
+
+def test_expressions_that_differ_beyond_their_shown_part_are_numbered() -> None:
+    first, second = f"{LONG}.min()", f"{LONG}.max()"  # equal in their first 80 characters
+    sides = ({"values": [(first, Value("int", 100)), (second, Value("int", n))]} for n in (200, 300))
+    difference = differ_at(6, *sides)
+    [entry] = entries(difference, "values")
+    assert entry.finding.subject == Subject("value", 1, second)
+    assert entry.name.endswith("#2") and len(entry.name) <= 80
+    assert all("#2" in report for report in (markdown_of(difference), html_of(difference)))
 
 
 @pytest.mark.parametrize(

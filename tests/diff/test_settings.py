@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.diff.planted import differ, made
 from tests.messages import says
 from trace_tools.machines.machine import is_same_machine
-from trace_tools.trace.model import Process
+from trace_tools.trace.model import Process, Trace
+
+PATH, TEXT = made(0).sources[0].path, made(0).sources[0].text
+REPEATED = TEXT + "# a\n\n" * 100  # of 80 new lines in front, 40 are blank like many old ones
+
+
+def settings(a: Trace, b: Trace) -> dict[str, tuple[object, object]]:
+    return {setting.name: (setting.a, setting.b) for setting in differ(a, b).settings}
 
 
 def test_similar_load_notes_are_merged() -> None:
@@ -16,28 +25,22 @@ def test_similar_load_notes_are_merged() -> None:
     assert any(says(note, "B, pass 1: load average 1.5 on 2 cores", "2 similar") for note in differ(made(0), b).notes)
 
 
-def test_renamed_lecture_is_compared_line_by_line() -> None:
-    a, b = made(0), made(1)
-    b = replace(b, sources=[replace(b.sources[0], path="other.py", text=b.sources[0].text + "z = 1\n")])
-    settings = {s.name: (s.a, s.b) for s in differ(a, b).settings}
-    lines = a.sources[0].text.count("\n")
-    assert settings["file"] == (a.sources[0].path, "other.py")
-    assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")
-
-
-def test_only_added_lines_count_despite_repeated_lines() -> None:
-    """Of 80 new lines in front, 40 are blank like many old lines; all old lines are in both texts."""
-    a = made(0)
-    before = a.sources[0].text + "".join(f"# {n}\n\n" for n in range(100))
-    after = "".join(f"# new {n}\n\n" for n in range(40)) + before + "# end\n"
-    a, b = (replace(a, sources=[replace(a.sources[0], text=text)]) for text in (before, after))
-    lines = before.count("\n")
-    line_counts = {s.name: (s.a, s.b) for s in differ(a, b).settings}[a.sources[0].path]
-    assert line_counts == (f"{lines} lines, 0 only here", f"{lines + 81} lines, 81 only here")
+@pytest.mark.parametrize(
+    ("path", "before", "after", "only_in_b"),
+    [
+        ("other.py", TEXT, TEXT + "z = 1\n", 1),  # a renamed lecture is compared all the same
+        (PATH, REPEATED, "".join(f"# new {n}\n\n" for n in range(40)) + REPEATED + "# end\n", 81),
+    ],
+)
+def test_a_source_is_compared_line_by_line(path: str, before: str, after: str, only_in_b: int) -> None:
+    source = made(0).sources[0]
+    a, b = (replace(made(0), sources=[replace(source, path=p, text=t)]) for p, t in ((PATH, before), (path, after)))
+    found, lines = settings(a, b), before.count("\n")
+    assert found[path] == (f"{lines} lines, 0 only here", f"{lines + only_in_b} lines, {only_in_b} only here")
+    assert found.get("file", (path, path)) == (PATH, path)
 
 
 def test_emulated_device_differs_from_the_real_device() -> None:
     a = made(0)
     b = replace(a, machine=replace(a.machine, emulated=True))
-    assert {s.name: (s.a, s.b) for s in differ(a, b).settings}["emulated"] == (False, True)
-    assert not is_same_machine(a.machine, b.machine)
+    assert settings(a, b)["emulated"] == (False, True) and not is_same_machine(a.machine, b.machine)

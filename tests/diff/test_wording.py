@@ -1,14 +1,15 @@
-"""Texts of two different sides are never equal."""
+"""Texts of two different sides are never equal; shortened names of subjects stay distinct."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trace_tools.diff.wording import numbers_apart, texts_apart, values_apart
+from trace_tools.diff.difference import Subject
+from trace_tools.diff.wording import numbers_apart, subject_text, texts_apart, values_apart
 from trace_tools.trace.model import Value
 
 
@@ -34,7 +35,8 @@ def test_different_numbers_have_different_texts(x: float, y: float) -> None:
         assert first != second
 
 
-@given(st.text(), st.text(), st.text())
+@settings(max_examples=50)
+@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
 def test_shortened_texts_stay_different_and_fit(start: str, x: str, y: str) -> None:
     assume(x != y)
     first, second = texts_apart(start * 9 + x, start * 9 + y, 60)
@@ -47,3 +49,5 @@ def test_values_with_equal_beginnings_have_different_texts() -> None:
     assert first.endswith("a'") and second.endswith("b'") and len(first) < 80
     objects = [Value("Thing", text="<" + "y" * 300 + end + ">") for end in "ab"]
     assert len(set(values_apart(*objects))) == 2
+    names = {subject_text(Subject("value", n, "model.weight" * 9), 60) for n in range(3)}
+    assert len(names) == 3 and all(len(name) <= 60 for name in names)
