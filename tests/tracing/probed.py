@@ -42,15 +42,6 @@ from trace_tools.util.structs import to_plain
 MODULE = "source_under_test"
 ROOMS = dict(output_.ROOMS)
 
-RecordedStep = RecordedCall = types.SimpleNamespace
-
-
-class Instruments(dict[str, Any]):
-    """The arguments of a recorder that a test replaces: `gpu`, `meter`, `section`, `output`, `records_graph`."""
-
-    def __init__(self, describer: Any, **others: Any) -> None:
-        super().__init__(describer=describer, **others)
-
 
 def _plain_values(observed: Any) -> list[list[Any]]:
     """Return observed values as [source, unit, value] each."""
@@ -66,42 +57,30 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
     names = {name: number for number, name in program.functions.items()}
     claims = {test: statement for statement, (test, _) in program.claims.items()}
 
-    def recorded(step: Step) -> RecordedStep:
-        ns, device_ns, launch_ns, queued_ns = (
-            (getattr(step, name) or [None])[0] for name in ("host_ns", "device_ns", "launch_ns", "queued_ns")
-        )
+    def recorded(step: Step) -> Any:
+        fields = {name: getattr(step, name) for name in Step.__struct_fields__}
+        clocks = {name: (fields[name] or [None])[0] for name in ("device_ns", "launch_ns", "queued_ns")}
+        plain = {name: to_plain(fields[name]) if fields[name] else None for name in ("meters", "raised")}
         failed, claim, how = step.id in run.failed, None, ""
         if step.claim is not None:
             how = "held" if step.claim.held else "raised" if step.raised or not failed else "passed over"
             statement, read = claims[step.claim.source], dict(step.claim.sides)
             sides = [to_plain(read[s]) if s in read else None for s in program.claims[statement][1]]
             claim = [statement, how, sides]
-        return types.SimpleNamespace(
-            seq=step.id,
-            frame=step.frame,
-            statement=step.statement,
-            execution=step.execution,
-            ns=ns,
-            device_ns=device_ns,
-            launch_ns=launch_ns,
-            queued_ns=queued_ns,
-            allocated_bytes=step.allocated_bytes,
-            values=_plain_values(step.values),
-            claim=claim,
-            left=failed and how == "raised",
-            measured=[{**to_plain(one), "seconds": one.seconds[0]} for one in step.measured or ()],
-            harness=step.harness,
-            narrative=[to_plain(one) for one in step.narrative or ()],
-            stdout=[step.stdout] if step.stdout else [],
-            warnings=step.warnings or [],
-            left_out=[[one.what, one.count, one.at or 0] for one in step.left_out or ()],
-            meters=to_plain(step.meters) if step.meters else None,
-            compiled=step.compiled,
-            graph=step.graph,
-            raised=to_plain(step.raised) if step.raised else None,
-        )
+        more = {
+            "seq": step.id,
+            "ns": (step.host_ns or [None])[0],
+            "values": _plain_values(step.values),
+            "claim": claim,
+            "left": failed and how == "raised",
+            "narrative": [to_plain(one) for one in step.narrative or ()],
+            "stdout": step.stdout or "",
+            "warnings": step.warnings or [],
+            "left_out": [[one.what, one.count, one.at or 0] for one in step.left_out or ()],
+        }
+        return types.SimpleNamespace(**fields | clocks | plain | more)
 
-    def called(frame: Frame) -> RecordedCall:
+    def called(frame: Frame) -> Any:
         number, arguments = names[frame.function], _plain_values(frame.arguments)
         return types.SimpleNamespace(
             id=frame.frame, function=number, of=frame.of, thread=frame.thread, arguments=arguments
@@ -111,8 +90,6 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
         steps={step.id: recorded(step) for step in run.steps.values()},
         frames={frame.frame: called(frame) for frame in run.frames.values()},
         omitted={(one.frame, one.statement): (one.omitted, one.host_ns) for one in run.omitted},
-        refused=run.refused,
-        record=run,
         ending=run.ending,
         open_line=run.open_line,
     )
@@ -128,10 +105,10 @@ class Probed:
         journal: Path | Journal,
         directives: Sequence[Directive] | None = None,
         *,
-        instruments: Instruments | None = None,
         given: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
+        """`given` are names of the module; `bounds`, `frames` and `steps` limits; the rest arguments of a recorder."""
         self.source = parse_source(text, str(path))
         if directives is None:
             directives = parse_directives(self.source)
@@ -140,7 +117,7 @@ class Probed:
         output_.ROOMS.update(ROOMS | settings.pop("bounds", {}))
         bounds = {"frames": "most_calls", "steps": "most_lines"}
         most = {name: settings.pop(given_as) for given_as, name in bounds.items() if given_as in settings}
-        self.recorder = Recorder(self.program, self.journal, **(instruments or Instruments(Describer())), **settings)
+        self.recorder = Recorder(self.program, self.journal, **{"describer": Describer()} | settings)
         for name, value in most.items():
             setattr(self.recorder.limits, name, value)
         self.module = new_module(text, path)
@@ -177,7 +154,7 @@ class Probed:
             self.module.main()
         return self
 
-    def steps(self, code: str) -> list[RecordedStep]:
+    def steps(self, code: str) -> list[Any]:
         """Return the steps of the first statement whose line begins with `code`, in order."""
         number = self.number(code)
         return sorted((s for s in self.run.steps.values() if s.statement == number), key=lambda step: step.seq)
@@ -187,7 +164,7 @@ class Probed:
         lines = self.source.text.splitlines()
         return next(s.number for s in self.source.statements if lines[s.line - 1].strip().startswith(code))
 
-    def frames(self, function: str) -> list[RecordedCall]:
+    def frames(self, function: str) -> list[Any]:
         """Return the calls of a function, in order."""
         names = self.program.functions
         return [frame for frame in self.run.frames.values() if names[frame.function] == function]

@@ -22,17 +22,20 @@ def section():
     y = 2
     print("done")
 """
-MERGING = "    steps = events(runs)"
-ONLY_IN_CHILD = """\
-import sys
-if "trace_tools.cli" not in sys.modules:
-    raise RuntimeError("mistaken")
-"""
+ROOT = Path(trace_tools.__file__).parents[1]
+
+
+def traced(folder: Path, text: str, tools: Path) -> subprocess.CompletedProcess[str]:
+    """Trace a lecture in `folder` with the tools in another folder."""
+    (folder / "talk.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "trace_tools", "trace", str(folder / "talk.py"), "-o", str(folder / "rendered")]
+    environment = {**os.environ, "PYTHONPATH": str(tools)}
+    return subprocess.run([*command, "--passes", "1"], cwd=tools, capture_output=True, text=True, env=environment)
 
 
 def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
     """Return a folder with a copy of the tools; in one module, `mistake` is inserted before the text `before`."""
-    shutil.copytree(Path(trace_tools.__file__).parent, folder / "trace_tools")
+    shutil.copytree(ROOT / "trace_tools", folder / "trace_tools")
     path = folder / "trace_tools" / module
     text = path.read_text(encoding="utf-8")
     assert text.count(before) == 1
@@ -42,63 +45,45 @@ def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
     return folder
 
 
+MERGING, RECORDER = "tracing/merge/merging.py", "tracing/recorder/recorder.py"
+STEPS = "    steps = events(runs)"
+IN_CHILD = "import sys\nif 'trace_tools.cli' not in sys.modules: raise RuntimeError('mistaken')"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "before", "mistake", "kind", "is_partial"),
     [
-        ("tracing/recorder/claims.py", "from trace_tools.describing", ONLY_IN_CHILD, "RuntimeError", False),
+        ("tracing/recorder/claims.py", "from trace_tools.describing", IN_CHILD, "RuntimeError", False),
         ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
-        (
-            "tracing/worker.py",
-            "        source = parse_source(",
-            "raise SystemExit('mistaken')",
-            "SystemExit",
-            False,
-        ),
-        (
-            "tracing/recorder/recorder.py",
-            "        gone = self.ca",
-            "if number > 1: raise TypeError('mistaken')",
-            "TypeError",
-            True,
-        ),
-        ("tracing/merge/merging.py", MERGING, "raise SystemExit(0)", "SystemExit", False),
-        ("tracing/merge/merging.py", MERGING, "raise KeyError('mistaken')", "KeyError", False),
+        ("tracing/worker.py", "        source = parse_source(", "raise SystemExit('mistaken')", "SystemExit", False),
+        (RECORDER, "        gone = self.ca", "if number > 1: raise TypeError('mistaken')", "TypeError", True),
+        (MERGING, STEPS, "raise SystemExit(0)", "SystemExit", False),
+        (MERGING, STEPS, "raise KeyError('mistaken')", "KeyError", False),
     ],
     ids=["import", "exit after lecture", "exit before lecture", "probe", "exit in merging", "merging"],
 )
 def test_a_failure_of_the_tools_is_reported_with_its_traceback(
     tmp_path: Path, module: str, before: str, mistake: str, kind: str, *, is_partial: bool
 ) -> None:
-    (tmp_path / "talk.py").write_text(LECTURE, encoding="utf-8")
-    copy = broken(tmp_path / "copy", module, before, mistake)
-    completed = subprocess.run(
-        [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"],
-        cwd=copy, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(copy)},
-    )  # fmt: skip
+    completed = traced(tmp_path, LECTURE, broken(tmp_path / "copy", module, before, mistake))
     assert completed.returncode == 70, completed.stderr
-    assert (
-        "trace-tools failed" in completed.stderr
-        and "exited with" not in completed.stderr
-        and "Traceback" not in completed.stderr
-    )
-    [traceback_file] = [path for path in (tmp_path / "rendered").rglob("*.traceback")]
+    assert "trace-tools failed" in completed.stderr
+    assert "exited with" not in completed.stderr and "Traceback" not in completed.stderr
+    [traceback_file] = (tmp_path / "rendered").rglob("*.traceback")
     text = traceback_file.read_text()
     assert text.startswith("Traceback (most recent call last)") and text.rstrip().splitlines()[-1].startswith(kind)
     assert str(traceback_file.parent) in completed.stderr
     if kind in ("TypeError", "KeyError"):
         assert list(traceback_file.parent.glob("*.journal"))
-    traces = [*(tmp_path / "rendered").rglob("trace.yaml")]
-    assert bool(traces) == is_partial
-    for path in traces:
-        run = load(path).trace.run
-        assert not run.complete and run.ended.startswith(f"trace-tools failed: {kind}")
+    runs = [load(path).trace.run for path in (tmp_path / "rendered").rglob("trace.yaml")]
+    assert [(run.complete, run.ended.startswith(f"trace-tools failed: {kind}")) for run in runs] == [
+        (False, True)
+    ] * is_partial
 
 
 @pytest.mark.slow
 def test_an_exit_of_the_lecture_is_no_failure_of_the_tools(tmp_path: Path) -> None:
-    (tmp_path / "talk.py").write_text(LECTURE.replace("y = 2", "import os; os._exit(3)"), encoding="utf-8")
-    command = [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"]
-    completed = subprocess.run(command, capture_output=True, text=True)
+    completed = traced(tmp_path, LECTURE.replace("y = 2", "import os; os._exit(3)"), ROOT)
     assert completed.returncode == 1 and "exited with status 3 at line 6" in completed.stderr
     assert "trace-tools failed" not in completed.stderr and not [*(tmp_path / "rendered").rglob("*.traceback")]

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracing.probed import Instruments, Probed, new_module
+from tests.tracing.probed import Probed, new_module
 from trace_tools.describing import tensors  # noqa: F401  (loaded before the lecture's modes, as in a worker)
-from trace_tools.describing.values import Describer
 from trace_tools.metering.compiling import records_graph
 from trace_tools.metering.meters import Meter
 
@@ -256,9 +255,9 @@ def test_torch_records_the_same_graphs_with_probes(tmp_path: Path, monkeypatch: 
     with pytest.warns(torch.jit.TracerWarning):
         expected = module.main()
     for meter in (None, Meter("cpu", compiling=True)):
-        instruments = Instruments(Describer(), meter=meter, records_graph=records_graph)
+        journal, settings = tmp_path / f"{meter is None}.journal", {"meter": meter, "records_graph": records_graph}
         with (
-            Probed(RECORDED, path, tmp_path / f"{meter is None}.journal", instruments=instruments) as lecture,
+            Probed(RECORDED, path, journal, **settings) as lecture,
             meter or contextlib.nullcontext(),
             pytest.warns(torch.jit.TracerWarning),
         ):

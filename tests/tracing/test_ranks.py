@@ -39,27 +39,21 @@ def sums():
 """
 
 
-def test_names_and_ports_without_a_launcher_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+@pytest.mark.parametrize("world", [{}, {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}])
+def test_each_run_of_a_rank_has_a_port_of_its_own(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a launcher nothing changes."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", ranks.AGENTS):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MASTER_PORT", "29500")
-    assert ranks.named("cpu") == "cpu" and ranks.measures_peaks()
-    with ranks.meeting(ProcessId("pass", 2), 1):
-        assert os.environ["MASTER_PORT"] == "29500"
-
-
-def test_each_run_of_a_rank_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_PORT": "29500"}.items():
+    for name, value in {**world, "MASTER_PORT": "29500"}.items():
         monkeypatch.setenv(name, value)
-    assert ranks.named("cpu") == "cpu-rank3" and not ranks.measures_peaks()
-    ports = set()
+    assert ranks.named("cpu") == ("cpu-rank3" if world else "cpu") and ranks.measures_peaks() is not bool(world)
+    met = set()
     for number in range(1, 4):
         for run in range(ranks.RUNS):
             with ranks.meeting(ProcessId("pass", number), run):
-                ports.add(os.environ["MASTER_PORT"])
-                assert os.environ[ranks.AGENTS] == "False"
-    assert len(ports) == 9 and "29500" not in ports and os.environ["MASTER_PORT"] == "29500"
-    assert ranks.AGENTS not in os.environ
+                met.add((os.environ["MASTER_PORT"], os.environ.get(ranks.AGENTS)))
+    assert met == ({(str(29501 + n), "False") for n in range(9)} if world else {("29500", None)})
+    assert os.environ["MASTER_PORT"] == "29500" and ranks.AGENTS not in os.environ
 
 
 def test_a_gpu_keeps_going_after_an_error_but_not_as_one_rank_of_several(
@@ -99,24 +93,16 @@ def test_two_ranks_trace_themselves(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "lecture.py").write_text(LECTURE, encoding="utf-8")
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launcher, "-m", "trace_tools", "trace", "lecture.py", "--passes", "2", "-o", "out"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    command = [*launcher, "-m", "trace_tools", "trace", "lecture.py", "--passes", "2", "-o", "out"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     traces = {path.parent.name: load(path).trace for path in sorted((tmp_path / "out").glob("*/trace.yaml"))}
     assert [re.sub(r".*-", "", name) for name in traces] == ["rank0", "rank1"]
     for number, (name, trace) in enumerate(traces.items()):
         assert trace.machine.slug == name and trace.run.complete and trace.run.timed_runs == 4
-        values = [dict(step.values)["x"] for step in trace.steps if isinstance(step, Step) and step.values]
-        assert [value.tensor.elements[0] for value in values if value.tensor and value.tensor.elements] == [
-            number + 1.0,
-            3.0,
-        ]
+        values = [dict(step.values)["x"].tensor for step in trace.steps if isinstance(step, Step) and step.values]
+        assert [x.elements[0] for x in values if x and x.elements] == [number + 1.0, 3.0]
         meters = [step.meters for step in trace.steps if isinstance(step, Step) and step.meters is not None]
         sent = {(one.operation, one.ranks, one.bytes) for counted in meters for one in counted.collectives or ()}
         assert sent == {("all_reduce", 2, 16)}

@@ -8,14 +8,14 @@ import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.tracing.probed import Clock, Instruments, Probed, Trace
+from tests.tracing.probed import Clock, Probed, Trace
 from tests.tracing.random_programs import programs
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recorder import Call
@@ -116,18 +116,15 @@ class Manager:
     def __exit__(self, *args): return bool(work(8))
 """
 
-    def slow(seconds: int) -> Any:
+    def traced(seconds: int) -> Probed:
         def describe(value: object) -> Any:
-            clock.work(seconds * 10**9)
-            return {"type": "int", "value": 1}
-
-        def error(error: BaseException) -> Any:
             clock.work(seconds * 10**9)
             return {"type": "error", "text": ""}
 
-        return Instruments(types.SimpleNamespace(describe=describe, error=error, guard=Guard()))
+        describer = types.SimpleNamespace(describe=describe, error=describe, guard=Guard())
+        return trace(text, describer=describer, limit=UNLIMITED)
 
-    fast, slowed = (trace(text, instruments=slow(seconds), limit=UNLIMITED) for seconds in (0, 1))
+    fast, slowed = traced(0), traced(1)
     assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [
         (s.statement, s.ns) for s in fast.run.steps.values()
     ]
@@ -140,7 +137,6 @@ class Manager:
 def test_recording_takes_little_time(tmp_path: Path) -> None:
     """On the real clock, a step with many calls lasts about as long as without probes."""
     text = """
-import time
 def main():
     for i in range(3):
         many()
@@ -150,22 +146,19 @@ def one(i):
     x = i  # @inspect x
     return sum(range(20))
 """
+
+    def timed(call: Callable[[], object]) -> int:
+        started = time.perf_counter_ns()
+        call()
+        return time.perf_counter_ns() - started
+
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
-    started = time.perf_counter_ns()
-    lecture.main()
-    traced_ns = time.perf_counter_ns() - started
-    module = types.ModuleType("plain")
+    traced_ns, module = timed(lecture.main), types.ModuleType("plain")
     exec(text, vars(module))
     plain_ns = min(timed(module.many) for _ in range(5))
     many = min(step.ns or 0 for step in lecture.steps("many()"))
     assert plain_ns < many * 2
     assert many < plain_ns + traced_ns / 3 / 2, "the step contains less than half of the recording time"
-
-
-def timed(call: Callable[[], object]) -> int:
-    started = time.perf_counter_ns()
-    call()
-    return time.perf_counter_ns() - started
 
 
 def test_steps_match_the_lines_of_settrace(tmp_path: Path) -> None:
@@ -182,28 +175,22 @@ def test_steps_of_random_programs_match_settrace(tmp_path_factory: pytest.TempPa
 
 
 def check_against_settrace(text: str, folder: Path) -> None:
-    """Compare how often the first statement of each line was executed."""
+    """Compare how often the first statement of each line was executed.
+
+    Python compiles a `finally` twice, so `sys.settrace` reports lines of it that did not run; and it reports those of
+    `with`, of classes and of the module at other times.
+    """
     lecture = Probed(text, "lecture.py", folder / "x.journal", (), limit=UNLIMITED, frames=UNLIMITED).main()
-    first_on_line = {s.line: s.number for s in reversed(lecture.source.statements)}
-    compiled_twice = {id(inner) for s in lecture.source.statements for inner in in_finally(s.node)}
-    candidates = (s for s in lecture.source.statements if id(s.node) not in compiled_twice)
-    counted = {s.number: s.line for s in candidates if is_compared(s, first_on_line)}
-    recorded = Counter(counted[step.statement] for step in lecture.run.steps.values() if step.statement in counted)
-    expected = lines_seen(text)
-    assert recorded == Counter({line: expected[line] for line in counted.values() if expected[line]})
-
-
-def in_finally(node: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a `finally`: Python compiles it twice, so `sys.settrace` reports lines that did not run."""
-    for child in getattr(node, "finalbody", ()):
-        yield from ast.walk(child)
-
-
-def is_compared(statement: Any, first_on_line: dict[int, int]) -> bool:
-    """Exclude lines that `sys.settrace` reports at other times: of `with` at its exit, of classes, of the module."""
-    kind = type(statement.node).__name__
-    is_first = first_on_line[statement.line] == statement.number
-    return is_first and kind not in ("With", "Try", "ClassDef", "FunctionDef") and statement.function != "<module>"
+    statements = lecture.source.statements
+    finals = [node for s in statements for node in getattr(s.node, "finalbody", ())]
+    excluded = {id(inner) for node in finals for inner in ast.walk(node)}
+    counted = {s.line: s for s in reversed(statements)}  # the first on each line
+    for line, s in [*counted.items()]:
+        kind = type(s.node).__name__
+        if id(s.node) in excluded or kind in ("With", "Try", "ClassDef", "FunctionDef") or s.function == "<module>":
+            del counted[line]
+    recorded, expected = Counter(step.statement for step in lecture.run.steps.values()), lines_seen(text)
+    assert {line: recorded[s.number] for line, s in counted.items()} == {line: expected[line] for line in counted}
 
 
 def lines_seen(text: str) -> Counter[int]:

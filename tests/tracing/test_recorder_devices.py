@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.tracing.probed import Clock, Instruments, Probed, Trace
+import pytest
+
+from tests.tracing.probed import Clock, Probed, Trace
 from trace_tools.describing.values import Describer
 from trace_tools.machines.accelerators import Accelerator, Mark
 
@@ -100,7 +102,7 @@ def on_device(
 ) -> Probed:
     """Trace a lecture that may `launch` work, and let the tracer `probe` and `draw` for a while."""
     device = Device(clock)
-    instruments = Instruments(SlowDescriber(device) if slow else Describer(), gpu=gpu(device))
+    describer = SlowDescriber(device) if slow else Describer()
 
     def probe() -> None:
         clock.work(100)
@@ -111,7 +113,7 @@ def on_device(
             clock.work(5_000)
 
     given = {"launch": device.launch, "work": clock.work, "device": device, "probe": probe, "draw": draw}
-    lecture = Probed(text, "lecture.py", folder / "x.journal", instruments=instruments, given=given)
+    lecture = Probed(text, "lecture.py", folder / "x.journal", describer=describer, gpu=gpu(device), given=given)
     return lecture.main()
 
 
@@ -164,59 +166,12 @@ def f():
     assert z.queued_ns is None and y.device_ns == 2_000_702, "a step around it includes the wait"
 
 
-def test_both_clocks_exclude_description_and_drawing(tmp_path: Path, clock: Clock) -> None:
-    lecture = on_device(tmp_path, clock, """
-def main():
-    launch(1)
-    x = outer()  # @inspect x
-    y = launch(6)  # @inspect y
-def outer():
-    a = launch(20)  # @inspect a
-    launch(3)
-    assert a is None
-    draw()
-    b = launch(30)  # @inspect b
-""", slow=True)  # fmt: skip
-    found = {code: lecture.steps(code)[0] for code in ("x =", "a =", "b =", "y =")}
-    assert {code: step.device_ns for code, step in found.items()} == {
-        "x =": 21 + 4 + 31,
-        "a =": 21,
-        "b =": 31,
-        "y =": 7,
-    }
-    assert found["x ="].ns == 21 + 4 + 31
+@pytest.mark.parametrize(("gpu", "slow"), [(Accelerator, False), (Accelerator, True), (DelayedGpu, True)])
+def test_both_clocks_exclude_the_tracer(tmp_path: Path, clock: Clock, gpu: type[Accelerator], slow: bool) -> None:
+    """Values are described, a figure is drawn, probes run, inner steps wait for earlier work, and other processes take
+    the core from the tracer. The expected figures are those of the lecture's own work.
 
-
-def test_both_clocks_exclude_probes(tmp_path: Path, clock: Clock) -> None:
-    """Probes do not wait for the device: they delay its end only where the device waits for the host.
-
-    The expected figures are those of the same statements without `probe`.
-    """
-    lecture = on_device(tmp_path, clock, """
-def main():
-    launch(1)
-    x = by_the_host()  # @inspect x
-    y = by_the_device()  # @inspect y
-    z = [by_the_device(), launch(40)]  # @inspect z
-def by_the_host():
-    launch(20)
-    work(50)
-    probe()
-    work(5)
-def by_the_device():
-    launch(500)
-    probe()
-    work(5)
-""")  # fmt: skip
-    [x], [y], [z] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = ")
-    assert [(step.device_ns, step.ns) for step in (x, y, z)] == [(56, 56), (501, 501), (541, 541)]
-    assert [step.launch_ns for step in (x, y, z)] == [56, 6, 7]
-
-
-def test_both_clocks_agree_when_the_tracer_is_delayed(tmp_path: Path, clock: Clock) -> None:
-    """Inner steps wait for earlier work, and other processes take the core from the tracer.
-
-    The expected figures are those of the lecture's own work.
+    Probes do not wait for the device: they delay its end only where the device waits for the host.
     """
     lecture = on_device(tmp_path, clock, """
 def main():
@@ -224,25 +179,35 @@ def main():
     x = outer()  # @inspect x
     y = launch(6)  # @inspect y
     z = by_the_host()  # @inspect z
+    v = by_the_device()  # @inspect v
+    w = [by_the_device(), launch(40)]  # @inspect w
 def outer():
     launch(500)
     probe()
     a = launch(20)  # @inspect a
     launch(300)
     assert a is None
+    draw()
     for i in range(2):
         launch(40)
         inner()
 def inner():
     b = launch(30)  # @inspect b
 def by_the_host():
+    launch(20)
     work(700)
+    probe()
     c = launch(5)  # @inspect c
-""", DelayedGpu, slow=True)  # fmt: skip
-    [x], [y], [z], [a] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = "), lecture.steps("a = ")
+def by_the_device():
+    launch(500)
+    probe()
+    work(5)
+""", gpu, slow=slow)  # fmt: skip
     own_ns = 501 + 21 + 301 + 2 * (41 + 31)  # launching takes 1 ns, and each wait empties the queue
-    assert [(step.device_ns, step.ns) for step in (x, y, z, a)] == [(own_ns, own_ns), (7, 7), (706, 706), (21, 21)]
-    assert [(step.device_ns, step.ns) for step in lecture.steps("b = ")] == [(31, 31), (31, 31)]
+    expected = {"x =": own_ns, "y =": 7, "z =": 707, "v =": 501, "w =": 541, "a =": 21, "b =": 31}
+    for clock_of in ("device_ns", "ns"):
+        assert {code: getattr(lecture.steps(code)[-1], clock_of) for code in expected} == expected
+    assert [lecture.steps(code)[0].launch_ns for code in ("v =", "w =")] == [6, 7]
 
 
 def test_errors_end_the_timing_of_annotated_steps(tmp_path: Path, clock: Clock) -> None:
@@ -398,7 +363,7 @@ class described:
 
 def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
     meter = Meter()
-    return trace(text, instruments=Instruments(Describer(), meter=meter), given={"count": meter.count}), meter
+    return trace(text, meter=meter, given={"count": meter.count}), meter
 
 
 def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:

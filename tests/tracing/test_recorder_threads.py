@@ -54,7 +54,7 @@ def outer():
 """, given={"gate": gate})  # fmt: skip
     assert lecture.calls() == {("thread = section()", "section"): 1, ("thread.start()", "outer"): 1}
     assert lecture.frames("outer")[0].thread == "late"
-    assert "".join(lecture.steps("print")[0].stdout) == "from a thread\n"
+    assert lecture.steps("print")[0].stdout == "from a thread\n"
 
 
 def test_threads_unknown_to_python_are_recorded(trace: Trace) -> None:
@@ -98,7 +98,7 @@ def f(i):
         'print("module")': ["module\n"], 'print("one"': ["one 2\n"], "reduce(": ["2\n"], "f(5)": ["in f 5\n"],
         'print("in f"': ["in f 0\n", "in f 1\n"], "x = 1": [""],
     }  # fmt: skip
-    assert {code: ["".join(step.stdout) for step in lecture.steps(code)] for code in printed} == printed
+    assert {code: [step.stdout for step in lecture.steps(code)] for code in printed} == printed
     assert any(step.warnings for step in lecture.steps("warnings.warn"))
 
 

@@ -33,7 +33,7 @@ def main():
         warnings.simplefilter("always")
         lecture.module.main()
     [printed], [warned] = lecture.steps("print"), lecture.steps("warn")
-    text = "".join(printed.stdout)
+    text = printed.stdout
     assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == 2 * ROOMS["stdout"]
     assert warned.warnings == ["UserWarning: " + "x" * 3_980 + "<TOKEN>"]
     assert max(searched_lengths) < 2 << 20 and sum(searched_lengths) < 4 << 20
@@ -50,10 +50,10 @@ def main():
     printed = "".join(f"line {i:05}\n" for i in range(10_000))
     [step], [after] = lecture.steps("[print"), lecture.steps('print("one')
     [[kind, count, at]] = step.left_out
-    text = "".join(step.stdout)
+    text = step.stdout
     assert kind == "stdout" and at == 1000 and len(text) + count == len(printed)
     assert text == printed[:1000] + printed[-1000:]
-    assert after.stdout == ["one more\n"] and not after.left_out
+    assert after.stdout == "one more\n" and not after.left_out
 
 
 def test_omitted_narrative_and_warnings_are_counted(trace: Trace) -> None:
