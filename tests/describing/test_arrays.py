@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import gc
 import math
-import subprocess
-import sys
 import warnings
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,23 +23,23 @@ def no_warning_escapes() -> Iterator[None]:
         yield
 
 
-def layouts() -> dict[str, np.ndarray[Any, Any]]:
-    a = np.arange(24.0).reshape(2, 3, 4)
-    return {
-        "contiguous": a,
-        "transposed": a.T,
-        "reversed": a[::-1, :, ::-1],
-        "sliced": a[:, 1:, ::2],
-        "broadcast": np.broadcast_to(a[:, :1], (2, 5, 4)),
-        "scalar": np.array(2.5),
-        "one of it": a[0, 0, 3:4].reshape(()),
-        "fortran": np.asfortranarray(a),
-    }
+BOX = np.arange(24.0).reshape(2, 3, 4)
 
 
-@each("name", layouts())
-def test_array_fields_equal_numpys(name: str) -> None:
-    a = layouts()[name]
+@each(
+    "a",
+    [
+        BOX,
+        BOX.T,
+        BOX[::-1, :, ::-1],
+        BOX[:, 1:, ::2],
+        np.broadcast_to(BOX[:, :1], (2, 5, 4)),
+        np.array(2.5),
+        BOX[0, 0, 3:4].reshape(()),
+        np.asfortranarray(BOX),
+    ],
+)
+def test_array_fields_equal_numpys(a: np.ndarray[Any, Any]) -> None:
     value = describe(a)
     field = value["tensor"]
     assert value["type"] == "ndarray"
@@ -85,16 +81,10 @@ def test_elements_that_are_not_numbers() -> None:
     assert value["tensor"]["dtype"] == "[('n', '<i4'), ('x', '<f8')]"
     assert value["items"] == [{"type": "void", "text": "(1, 2.5)"}]
     assert "strides" not in tensor(record["x"]) and tensor(record["x"])["elements"] == [2.5]
+    assert "sesame" not in str(describe([np.array([["sesame"] * 300])], redact=lambda text: text.replace("sesame", "")))
 
 
-def test_text_in_arrays_is_redacted() -> None:
-    describer = Describer(redact=lambda text: text.replace("sesame", "*"))
-    assert "sesame" not in str(
-        describe([np.array(["sesame"]), np.str_("sesame"), np.array([["sesame"] * 300])], describer)
-    )
-
-
-@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4"])
+@each("dtype", ["?", "u1", "i8", "f4"])
 def test_large_arrays_have_a_corner_and_statistics(dtype: str) -> None:
     a = np.array([[0, 1] * 20] * 20).astype(dtype)
     field = tensor(a.T)
@@ -103,18 +93,15 @@ def test_large_arrays_have_a_corner_and_statistics(dtype: str) -> None:
     assert (field["corner_shape"], field["corner"]) == ([4, 8], a.T[:4, :8].ravel().tolist())
 
 
-def test_large_arrays_of_text_and_complex_numbers() -> None:
-    value = describe(np.array(["a"] * 300))
-    assert value["note"] == "no statistics for elements of this type"
-    assert describe(np.ones(300, complex))["note"] == "statistics of the magnitudes"
-
-
-def test_subclasses_of_ndarray() -> None:
-    record = describe(np.rec.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")]))
-    assert (record["type"], record["items"][0]["text"]) == ("recarray", "(1, 2.5)")
+def test_notes_on_statistics_and_masks() -> None:
+    assert describe(np.array(["a"] * 300))["note"] == "no statistics for elements of this type"
+    value = describe(np.full(300, 3 + 4j))
+    assert (value["note"], value["tensor"]["statistics"]["max"]) == ("statistics of the magnitudes", 5)
     masked = describe(np.ma.array([1, 2], mask=[False, True]))
     assert (masked["type"], masked["note"]) == ("MaskedArray", "without its mask")
 
+
+def test_overrides_of_a_subclass_are_not_called() -> None:
     class Hostile(np.ndarray[Any, Any]):
         shape = property(lambda self: 1 / 0)  # type: ignore[assignment]
         tolist = ravel = astype = __array_finalize__ = lambda *args: None  # type: ignore[assignment]
@@ -128,29 +115,7 @@ def test_shared_memory_has_equal_labels() -> None:
     arrays = [a, a[2:], a.reshape(2, 3).T, np.zeros(6), np.frombuffer(text, "u1"), np.frombuffer(text, "u1")[3:]]
     assert [tensor(b, describer)["storage"] for b in arrays] == ["s1", "s1", "s1", "s2", "s3", "s3"]
     assert "storage" not in tensor(np.zeros((0, 3)), describer)
-
-
-def test_reused_memory_gets_a_new_label() -> None:
-    describer = Describer()
-    labels = []
-    for _ in range(300):
-        a = np.ones(8)
-        labels.append(tensor(a, describer)["storage"])
-        del a
-    assert len(set(labels)) == 300
-
-
-def test_arrays_are_not_kept_alive() -> None:
-    describer = Describer()
-    a = np.ones(3)
-    watch = weakref.ref(a)
-    gc.disable()
-    try:
-        describer.describe([a, a[1:]])
-        del a
-        assert watch() is None
-    finally:
-        gc.enable()
+    assert len({tensor(np.ones(8), describer)["storage"] for _ in range(30)}) == 30, "an address is used again"
 
 
 @each(
@@ -158,12 +123,12 @@ def test_arrays_are_not_kept_alive() -> None:
     [
         (np.float32(0.1), {"type": "float32", "value": float(np.float32(0.1)), "text": "0.1"}),
         (np.float64(2), {"type": "float64", "value": 2.0, "text": "2.0"}),
-        (np.int8(3), {"type": "int8", "value": 3, "text": "3"}),
         (np.uint64(2**64 - 1), {"type": "uint64", "value": 2**64 - 1, "text": "18446744073709551615"}),
         (np.bool_(True), {"type": "bool_", "value": True, "text": "True"}),
         (np.complex64(1j), {"type": "complex64", "text": "1j"}),
         (np.datetime64("2020"), {"type": "datetime64", "text": "2020"}),
         (np.str_("a"), {"type": "str_", "text": "a"}),
+        (np.rec.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")])[0], {"type": "record", "text": "(1, 2.5)"}),
     ],
 )
 def test_numpy_scalars(scalar: object, expected: Value) -> None:
@@ -179,21 +144,11 @@ def test_numpy_error_settings_do_not_change_descriptions() -> None:
 
 
 def test_the_size_limit_is_for_the_whole_value() -> None:
-    value = describe([np.ones(256) * 0.1 for _ in range(100)], Describer(limits=ValueLimits(size=1000)))
+    value = describe([np.ones(256) * 0.1 for _ in range(100)], size=1000)
     assert value["length"] == 100 and len(value["items"]) == 4
 
 
-def test_torch_is_not_needed() -> None:
-    code = (
-        "import sys, numpy; from trace_tools.describing.values import Describer\n"
-        "print(Describer().describe(numpy.ones(300))['tensor']['statistics']['mean'], 'torch' in sys.modules)"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1.0 False\n"
-    )
-
-
-def elements(value: dict[str, Any]) -> Any:
+def elements(value: Value) -> Any:
     """Return the elements of a described series, which has a tensor or items."""
     if "tensor" in value:
         return value["tensor"]["elements"]
@@ -206,45 +161,35 @@ def test_pandas_frames_are_described_by_columns() -> None:
         "whole": [1, 2, 3], "real": [0.5, 1.5, 2.5], "text": ["x", "y", "z"],
         "kind": pandas.Categorical(["a", "b", "a"]), "missing": pandas.array([1, None, 3], dtype="Int64"),
     })  # fmt: skip
+    before = frame.copy(deep=True)
     value = describe(frame)
-    assert value["type"] == "DataFrame"
-    assert value["length"] == frame.shape[1]
+    pandas.testing.assert_frame_equal(frame, before)
+    assert (value["type"], value["length"]) == ("DataFrame", 5) and "labels" not in value
     assert [name["value"] for name, _ in value["entries"]] == list(frame.columns)
-    for name in ("whole", "real"):
-        column = part(value, name)
-        assert column["tensor"]["dtype"] == str(frame[name].dtype)
-        assert column["tensor"]["bytes"] == frame[name].to_numpy().nbytes
-        assert elements(column) == frame[name].tolist()
+    assert part(value, "real")["tensor"] == {
+        "dtype": "float64", "shape": [3], "device": "cpu", "bytes": 24, "elements": [0.5, 1.5, 2.5],
+    }  # fmt: skip
     assert elements(part(value, "text")) == ["x", "y", "z"]
     assert part(value, "kind")["note"] == "dtype category"
     assert elements(part(value, "missing")) == [1, "<NA>", 3]
-
-
-def test_series_of_objects_have_elements() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"n": [1, 2], "t": pandas.to_datetime(["2024-01-01", "2024-01-02"]), "s": ["a", "b"]})
-    assert elements(describe(frame.astype(object)["s"])) == ["a", "b"]  # the dtype of text before pandas 3
-    assert elements(describe(frame.dtypes)) == [str(dtype) for dtype in frame.dtypes]
-    assert elements(describe(frame.iloc[0])) == [1, str(frame["t"][0]), "a"]
+    # objects, dates and dtypes
+    mixed = pandas.DataFrame({"n": [1, 2], "t": pandas.to_datetime(["2024-01-01", "2024-01-02"]), "s": ["a", "b"]})
+    assert elements(describe(mixed.astype(object)["s"])) == ["a", "b"]  # the dtype of text before pandas 3
+    assert elements(describe(mixed.dtypes)) == [str(dtype) for dtype in mixed.dtypes]
+    assert elements(describe(mixed.iloc[0])) == [1, str(mixed["t"][0]), "a"]
 
 
 def test_custom_indices_become_row_labels() -> None:
     pandas = pytest.importorskip("pandas")
-    indices = [
-        ["x", "y"],
-        pandas.date_range("2026-01-01", periods=2),
-        pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)]),
-    ]
-    for index in indices:
+    pairs = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)])
+    for index in (["x", "y"], pandas.date_range("2026-01-01", periods=2), pairs):
         series = pandas.Series([1, 2], index=index)
         for value in (describe(series), describe(pandas.Series(["v", "w"], index=index)), describe(series.to_frame())):
             labels = [item.get("value", item.get("text", item.get("items"))) for item in value["labels"]]
-            assert len(labels) == len(index)
-            if isinstance(index, list):
-                assert labels == index and "note" not in describe(series)
-    assert describe(pandas.Series(["v", "w"], index=["x", "y"]))["note"] == "dtype str"
-    assert "labels" not in describe(pandas.Series([1, 2])) and "labels" not in describe(pandas.DataFrame({"a": [1]}))
-    assert [len(describe(pandas.Series(range(999), index=range(1, 1000)))[key]) for key in ("labels",)] == [100]
+            assert labels == index if isinstance(index, list) else len(labels) == 2
+            assert value.get("note") in (None, "dtype str")
+    assert "labels" not in describe(pandas.Series([1, 2]))
+    assert len(describe(pandas.Series(range(999), index=range(1, 1000)))["labels"]) == 100
 
 
 def test_frames_of_unusual_shape() -> None:
@@ -253,18 +198,8 @@ def test_frames_of_unusual_shape() -> None:
     same = describe(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
     assert [elements(column) for _, column in same["entries"]] == [[1], [2]]
     wide = describe(pandas.DataFrame(np.zeros((2, 5_000))))
-    assert wide["length"] == 5_000
-    assert len(wide["entries"]) <= ValueLimits().items
-    large = tensor(pandas.Series(np.arange(100_000.0)))
-    assert large["statistics"]["max"] == 99_999.0
-
-
-def test_describing_does_not_change_a_frame() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
-    before = frame.copy(deep=True)
-    describe(frame)
-    pandas.testing.assert_frame_equal(frame, before)
+    assert wide["length"] == 5_000 and len(wide["entries"]) <= ValueLimits().items
+    assert tensor(pandas.Series(np.arange(1000.0)))["statistics"]["max"] == 999
 
 
 def test_polars_frames_are_described_by_columns() -> None:
@@ -272,9 +207,7 @@ def test_polars_frames_are_described_by_columns() -> None:
     frame = polars.DataFrame({"whole": [1, 2, 3], "missing": [1.0, None, 3.0], "text": ["x", "y", "z"]})
     value = describe(frame)
     assert (value["type"], value["length"]) == ("DataFrame", 3)
-    assert part(value, "whole")["tensor"] == {
-        "dtype": "int64", "shape": [3], "device": "cpu", "bytes": 24, "elements": [1, 2, 3],
-    }  # fmt: skip
+    assert part(value, "whole")["tensor"]["elements"] == [1, 2, 3]
     assert part(value, "missing")["note"] == "dtype Float64"
     assert [item.get("value") for item in part(value, "missing")["items"]] == frame["missing"].to_list()
     assert elements(part(value, "text")) == ["x", "y", "z"]

@@ -1,8 +1,6 @@
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.cases_in_one import each
 from trace_tools.describing.redact import Redactor
@@ -39,7 +37,7 @@ def redact() -> Redactor:
         ("/mnt/home/ann/x", "/mnt/home/ann/x"),
         ("Authorization: hf_abcdefghij", "Authorization: <HF_TOKEN>"),
         ("Bearer eyJhbGciOi.x", "Bearer <SLURM_JWT>"),
-        ("xhf_abcdefghijx", "x<HF_TOKEN>x"),
+        ("xhf_abcdefghijx /home/ann/hf_abcdefghij", "x<HF_TOKEN>x ~/<HF_TOKEN>"),
         (SECRETS["AWS_SECRET_ACCESS_KEY"], "<AWS_SECRET_ACCESS_KEY>"),
         (repr(SECRETS["AWS_SECRET_ACCESS_KEY"]), '"<AWS_SECRET_ACCESS_KEY>"'),
         ("0123456789abcdef", "<apiKey>"),
@@ -64,14 +62,9 @@ def test_the_target_of_a_linked_home_is_redacted(tmp_path: os.PathLike[str]) -> 
     assert Redactor(link, {})(f"{target}/a {link}/b") == "~/a ~/b"
 
 
-def test_the_longer_of_two_secrets_wins() -> None:
-    redact = Redactor("", {"A_KEY": "12345678", "B_KEY": "123456789"})
-    assert redact("123456789 12345678") == "<B_KEY> <A_KEY>"
-
-
-def test_a_secret_with_pattern_characters_is_taken_literally() -> None:
-    redact = Redactor("", {"A_KEY": r"a.*(b)[c]\d"})
-    assert redact(r"a.*(b)[c]\d axx(b)") == "<A_KEY> axx(b)"
+def test_secrets_that_contain_another_or_pattern_characters() -> None:
+    redact = Redactor("", {"A_KEY": "12345678", "B_KEY": "123456789", "C_KEY": r"a.*(b)[c]\d"})
+    assert redact(r"123456789 12345678 a.*(b)[c]\d axx(b)") == "<B_KEY> <A_KEY> <C_KEY> axx(b)"
 
 
 def test_the_account_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,16 +72,3 @@ def test_the_account_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "xyzzy-plugh-42")
     redact = Redactor.of_this_machine(private=("/tmp/copy", "/home/somebody/course"))
     assert redact("/home/somebody/x /tmp/copy/y xyzzy-plugh-42") == "~/x ~/course/y <SOME_API_KEY>"
-
-
-@given(st.text())
-def test_texts_without_names_are_unchanged(text: str) -> None:
-    redact = Redactor("/home/ann", {"A_KEY": "0123456789"})
-    if not any(name in text for name in ("/home/ann", "0123456789")):
-        assert redact(text) == text
-
-
-@given(st.lists(st.sampled_from(["/home/ann", "hf_abcdefghij", "/", " ", ".", "x", "ann"])))
-def test_secrets_are_redacted_in_any_context(parts: list[str]) -> None:
-    redact = Redactor("/home/ann", {"A_TOKEN": "hf_abcdefghij"})
-    assert "hf_abcdefghij" not in redact("".join(parts))

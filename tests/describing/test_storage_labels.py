@@ -14,19 +14,13 @@ class Memory:
         return self.freed
 
 
-def test_labels_are_numbered_in_order() -> None:
+def test_labels_are_numbered_in_order_until_their_memory_is_freed() -> None:
     labels, memory = StorageLabels(), Memory()
-    assert labels.find(1) is None
     assert [labels.add(key, dead=memory.dead) for key in (7, 3)] == ["s1", "s2"]
     assert [labels.find(key) for key in (3, 7, 8)] == ["s2", "s1", None]
-
-
-def test_addresses_of_freed_memory_get_new_labels() -> None:
-    labels, memory = StorageLabels(), Memory()
-    labels.add(1, dead=memory.dead)
     memory.freed = True
-    assert labels.find(1) is None
-    assert labels.add(1, dead=Memory().dead) == "s2"
+    assert labels.find(7) is None
+    assert labels.add(7, dead=Memory().dead) == "s3"
 
 
 def test_overlapping_memory_shares_a_label_while_alive() -> None:
@@ -39,22 +33,16 @@ def test_overlapping_memory_shares_a_label_while_alive() -> None:
     assert labels.add(5, dead=second.dead, span=(155, 170)) == "s1"
 
 
-def test_the_table_stays_bounded() -> None:
+def test_the_table_stays_bounded_and_keeps_living_memory() -> None:
     labels, living = StorageLabels(), Memory()
-    for key in range(10):
-        labels.add(-key, dead=living.dead)
+    kept = [labels.add(-key, dead=living.dead) for key in range(10)]
     for key in range(1, 20 * FIRST_PRUNING):
         memory = Memory()
         labels.add(key, dead=memory.dead)
         memory.freed = True
     assert len(labels._memories) <= FIRST_PRUNING
-    assert labels.find(-9) == "s10"
-
-
-def test_labels_of_living_memory_are_kept() -> None:
-    labels, living = StorageLabels(), Memory()
-    added = [labels.add(key, dead=living.dead) for key in range(3 * FIRST_PRUNING)]
-    assert [labels.find(key) for key in range(3 * FIRST_PRUNING)] == added
+    kept += [labels.add(-key, dead=living.dead) for key in range(10, 3 * FIRST_PRUNING)]
+    assert [labels.find(-key) for key in range(3 * FIRST_PRUNING)] == kept
 
 
 def test_addresses_in_this_process_are_labelled_and_other_integers_are_not() -> None:

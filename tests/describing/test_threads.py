@@ -1,5 +1,3 @@
-"""Threads of the tools block signals."""
-
 from __future__ import annotations
 
 import signal

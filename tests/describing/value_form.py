@@ -1,25 +1,29 @@
-"""Check the form of described values against the schema's dataclasses and JSON."""
+"""Describe objects, and check the form of the description against the schema's dataclasses and JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trace_tools.describing.values import Describer
+from trace_tools.describing.walk import ValueLimits
 from trace_tools.trace.model import Value
 
 
-def describe(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+def describe(
+    obj: object, describer: Describer | None = None, *, redact: Callable[[str], str] = str, **limits: Any
+) -> dict[str, Any]:
     """Return the description of `obj`, after checking its form."""
-    value = (describer or Describer()).describe(obj)
+    value = (describer or Describer(limits=ValueLimits(**limits), redact=redact)).describe(obj)
     assert_form(value)
     return value
 
 
-def tensor(obj: object, describer: Describer | None = None) -> dict[str, Any]:
+def tensor(obj: object, describer: Describer | None = None, **limits: Any) -> dict[str, Any]:
     """Return the field `tensor` of the description of the tensor or array `obj`."""
-    field = describe(obj, describer)["tensor"]
+    field = describe(obj, describer, **limits)["tensor"]
     assert isinstance(field, dict)
     return field
 
