@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
+from tests.messages import says
 from tests.programs import require
 from trace_tools.machines import host
 
@@ -24,161 +23,115 @@ def write_files(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("files", "cores"),
+def write_groups(root: Path, groups: str, limits: dict[str, str]) -> Path:
+    """Write the control groups of this process, and the files of their limits."""
+    files = {f"sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()}
+    return write_files(root, files | {"proc/self/cgroup": f"{groups}\n"} if groups else files)
+
+
+def write_program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@each(
+    ("groups", "limits", "cores"),
     [
-        ({}, 8),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, 8),
-        ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "300000 100000\n"}, 3),
-        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "150000 100000\n"}, 2),
-        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "5000 100000\n"}, 1),
+        ("", {}, 8),
+        ("0::/", {"cpu.max": "max 100000"}, 8),
+        ("0::/a/b", {"a/cpu.max": "300000 100000"}, 3),
+        ("0::/a", {"a/cpu.max": "150000 100000"}, 2),
+        ("0::/a", {"a/cpu.max": "5000 100000"}, 1),
         (
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/docker/1\n2:memory:/docker/1\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "400000\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-            },
+            "4:cpu,cpuacct:/docker/1\n2:memory:/docker/1",
+            {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"},
             4,
         ),
-        (
-            {
-                "proc/self/cgroup": "1:cpu:/\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-            },
-            8,
-        ),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
     ],
 )
-def test_usable_cores(files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usable_cores(
+    groups: str, limits: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    assert host.usable_cores(write_files(tmp_path, files)) == cores
+    assert host.usable_cores(write_groups(tmp_path, groups, limits)) == cores
 
 
-@pytest.mark.parametrize(
-    ("files", "limit"),
+@each(
+    ("groups", "limits", "limit"),
     [
-        ({}, None),
-        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, None),
-        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "1048576\n"}, 1048576),
-        ({"proc/self/cgroup": "2:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "2097152\n"}, 2097152),
-        ({"proc/self/cgroup": "2:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, None),
+        ("", {}, None),
+        ("0::/a", {"a/memory.max": "max"}, None),
+        ("0::/a", {"a/memory.max": "1048576"}, 1048576),
+        ("2:memory:/", {"memory/memory.limit_in_bytes": "2097152"}, 2097152),
+        ("2:memory:/", {"memory/memory.limit_in_bytes": f"{2**63 - 4096}"}, None),
     ],
 )
-def test_ram_is_limited_by_the_control_group(files: dict[str, str], limit: int | None, tmp_path: Path) -> None:
+def test_ram_is_limited_by_the_control_group(
+    groups: str, limits: dict[str, str], limit: int | None, tmp_path: Path
+) -> None:
     unlimited = host.ram_bytes(tmp_path / "nothing")
-    assert host.ram_bytes(write_files(tmp_path, files)) == (limit or unlimited)
+    assert host.ram_bytes(write_groups(tmp_path, groups, limits)) == (limit or unlimited)
 
 
 def test_caches_of_the_last_level_are_summed(tmp_path: Path) -> None:
-    """Two cores have a cache of their own at level 2, and two pairs of cores share one each at level 3."""
+    """On a computer with 32 threads each pair has caches of its own at levels 1 and 2, and 16 threads share level 3."""
     files = {}
-    for core, pair in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
-        for index, level, size, shared in ((0, 1, "48K", core), (2, 2, "1024K", core), (3, 3, "32M", pair)):
-            folder = f"sys/devices/system/cpu/cpu{core}/cache/index{index}"
+    for thread in range(32):
+        for index, level, size, sharing in ((0, 1, "48K", 2), (2, 2, "1024K", 2), (3, 3, "16M", 16)):
+            folder, first = f"sys/devices/system/cpu/cpu{thread}/cache/index{index}", thread // sharing * sharing
             files |= {f"{folder}/level": f"{level}\n", f"{folder}/size": f"{size}\n"}
-            files[f"{folder}/shared_cpu_list"] = f"{shared}\n"
-    assert host.cache_bytes(write_files(tmp_path, files)) == 2 * 32 * 1024**2
+            files[f"{folder}/shared_cpu_list"] = f"{first}-{first + sharing - 1}\n"
+    assert host.cache_bytes(write_files(tmp_path, files)) == 2 * (16 << 20)
     assert host.cache_bytes(tmp_path / "nothing") is None
 
 
 def test_peak_memory_of_this_process(tmp_path: Path) -> None:
-    assert (
-        host.peak_bytes(write_files(tmp_path, {"proc/self/status": "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"})) == 70 * 1024
-    )
+    status = "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"
+    assert host.peak_bytes(write_files(tmp_path, {"proc/self/status": status})) == 70 * 1024
     assert host.peak_bytes(tmp_path / "none") is None
-    code = "from trace_tools.machines import host; x = b'x' * (1 << 28); del x; print(host.peak_bytes())"
-    small, large = (
-        int(subprocess.check_output([sys.executable, "-c", text])) for text in (code.replace("28", "8"), code)
-    )
-    assert (1 << 28) * 0.98 < large - small < (1 << 28) * 1.02
-
-
-def test_cpu_name_of_intel_and_amd(tmp_path: Path) -> None:
-    cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) CPU @    2.00GHz\nprocessor\t: 1\n"
-    assert host.cpu_name(write_files(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Intel(R) Xeon(R) CPU @ 2.00GHz"
 
 
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\nCPU revision\t: 0\n"
+X86 = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) CPU @    2.00GHz\nprocessor\t: 1\n"
 
 
-def write_lscpu(folder: Path, *names: str) -> None:
-    """Write a script `lscpu` that prints these names into a new folder."""
-    lines = "".join(f"  Model name:   {name}\n" for name in names)
-    folder.mkdir()
-    (folder / "lscpu").write_text(f"#!/bin/sh\nprintf %s 'Architecture:   aarch64\n{lines}'\n")
-    (folder / "lscpu").chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("lscpu_names", "name"),
+@each(
+    ("cpuinfo", "lscpu_names", "machine", "name"),
     [
-        (["Neoverse-V2"], "Neoverse-V2"),  # Grace
-        (["Cortex-X925", "Cortex-A725"], "Cortex-X925 and Cortex-A725"),  # GB10
-        (["-", "-"], "aarch64"),  # an old lscpu
-        (None, "aarch64"),  # a container without lscpu
+        (X86, ["unused"], "x86_64", "Intel(R) Xeon(R) CPU @ 2.00GHz"),
+        # The /proc/cpuinfo of Arm has no "model name"; lscpu prints one name for each kind of core.
+        (ARM, ["Neoverse-V2"], "aarch64", "Neoverse-V2"),  # Grace
+        (ARM, ["Cortex-X925", "Cortex-A725"], "aarch64", "Cortex-X925 and Cortex-A725"),  # GB10
+        (ARM, ["-", "-"], "aarch64", "aarch64"),  # an old lscpu
+        (ARM, None, "aarch64", "aarch64"),  # a container without lscpu
+        ("", None, "", "CPU"),
     ],
 )
-def test_cpu_name_of_arm(
-    lscpu_names: list[str] | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cpu_name(
+    cpuinfo: str,
+    lscpu_names: list[str] | None,
+    machine: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The /proc/cpuinfo of Arm has no "model name"; lscpu prints one name for each kind of core."""
-    write_lscpu(tmp_path / "bin", *lscpu_names or ())
-    monkeypatch.setenv("PATH", str(tmp_path / "bin" if lscpu_names is not None else tmp_path / "none"))
-    monkeypatch.setattr(host.platform, "processor", lambda: "")
-    monkeypatch.setattr(host.platform, "machine", lambda: "aarch64")
-    assert host.cpu_name(write_files(tmp_path, {"proc/cpuinfo": ARM})) == name
-
-
-def test_a_computer_of_256_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read an EPYC's name, usable cores, caches and CPU time."""
-    cpuinfo = "\n".join(f"processor\t: {n}\nmodel name\t: AMD EPYC 9754 128-Core Processor\n" for n in range(256))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
-    caches = {
-        f"sys/devices/system/cpu/cpu{n}/cache/index3/{name}": text
-        for n in range(256)
-        for name, text in (
-            ("level", "3"),
-            ("size", "16384K"),
-            ("shared_cpu_list", f"{n // 16 * 16}-{n // 16 * 16 + 15}"),
-        )
-    }
-
-    def stat(busy: int) -> str:
-        return "\n".join(["cpu  1 1 1 1", *(f"cpu{n} {busy} 0 0 9 0 0 0 0 0 0" for n in range(256)), "intr 1"])
-
-    root = write_files(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/stat": stat(100), **caches})
-    assert host.cpu_name(root) == "AMD EPYC 9754 128-Core Processor"
-    assert host.usable_cores(root) == 256
-    assert host.cache_bytes(root) == 16 * (16 << 20)
-    before = host.cpu_time(root)
-    write_files(tmp_path, {"proc/stat": stat(100 + os.sysconf("SC_CLK_TCK"))})  # each core was busy for 1 s
-    after = host.cpu_time(root)
-    assert before is not None and after is not None and after.all_s - before.all_s == 256
-
-
-def test_cpu_name_is_never_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert host.cpu_name(tmp_path) != ""
-    monkeypatch.setattr(platform, "processor", lambda: "")
-    monkeypatch.setattr(platform, "machine", lambda: "")
-    assert host.cpu_name(tmp_path) == "CPU"
+    if lscpu_names is not None:
+        lines = "".join(f"  Model name:   {model}\n" for model in lscpu_names)
+        write_program(tmp_path / "lscpu", f"printf %s 'Architecture:   aarch64\n{lines}'")
+    monkeypatch.setattr(host.platform, "processor", lambda: "")
+    monkeypatch.setattr(host.platform, "machine", lambda: machine)
+    assert host.cpu_name(write_files(tmp_path, {"proc/cpuinfo": cpuinfo})) == name
 
 
 def test_notes_on_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (9.04, 1.0, 1.0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    cpus = "sys/devices/system/cpu"
-    files = {
-        "proc/self/cgroup": "0::/a\n",
-        "sys/fs/cgroup/a/cpu.stat": "usage_usec 5\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3\n",
-        f"{cpus}/cpu0/cpufreq/scaling_governor": "powersave\n",
-    }
-    assert host.cpu_notes(write_files(tmp_path, files)) == [
-        "load average 9.0 on 8 cores: more tasks were running than there are cores",
-        "CPU quota used up 12 times so far",
-        "CPU frequency governor: powersave",
-    ]
+    stat = "usage_usec 5\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3"
+    write_files(tmp_path, {"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n"})
+    load, quota, governor = host.cpu_notes(write_groups(tmp_path, "0::/a", {"a/cpu.stat": stat}))
+    assert says(load, "9.0", "8 cores") and says(quota, "12 times") and says(governor, "powersave")
     monkeypatch.setattr(os, "getloadavg", lambda: (7.9, 9.0, 9.0))
     assert host.cpu_notes(tmp_path / "nothing") == []
 
@@ -214,38 +167,21 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     """Put a shell script as `nvidia-smi` first on the PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
-    def write(body: str) -> None:
-        program = tmp_path / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\n{body}\n")
-        program.chmod(0o755)
-
-    return write
-
-
-SMI = """
-case "$*" in
-  *driver_version*) echo "580.159.04" ;;
-  *clocks.sm*clocks_event_reasons.active*) {answer} ;;
-  *query-compute-apps*) {processes} ;;
-  *) echo "Field is not a valid field to query." ; exit 2 ;;
-esac
-"""
+    return lambda body: write_program(tmp_path / "nvidia-smi", body)
 
 
 def smi(
-    state: str = "1980, 1980, 45, 312.05, 700.00",
-    reasons: str = "0x0000000000000000",
-    processes: str = "true",
+    state: str = "1980, 1980, 45, 312.05, 700.00", reasons: str = "0x0000000000000000", processes: str = "true"
 ) -> str:
-    return SMI.format(answer=f"echo '{state}, {reasons}'", processes=processes)
+    return f"""case "$*" in
+  *driver_version*) echo "580.159.04" ;;
+  *clocks.sm*clocks_event_reasons.active*) echo '{state}, {reasons}' ;;
+  *query-compute-apps*) {processes} ;;
+  *) echo "Field is not a valid field to query." ; exit 2 ;;
+esac"""
 
 
-def test_driver_version(script: Script) -> None:
-    script(smi())
-    assert host.gpu_driver() == "580.159.04"
-
-
-@pytest.mark.parametrize(
+@each(
     ("body", "card"),
     [
         ("echo '580.95.05, NVIDIA H100, 80GB'", "NVIDIA H100, 80GB (driver 580.95.05)"),
@@ -260,7 +196,7 @@ def test_a_card_is_read_from_nvidia_smi(body: str, card: str | None, script: Scr
     assert host.card() == card
 
 
-@pytest.mark.parametrize(
+@each(
     ("files", "expected"),
     [
         ([], False),
@@ -273,61 +209,52 @@ def test_nvidia_card_is_detected_by_its_device_file(files: list[str], expected: 
     assert host.has_card(write_files(tmp_path, {f"dev/{name}": "" for name in files})) is expected
 
 
-@pytest.mark.parametrize(
-    ("state", "note"),
+RUNNING = f"printf '{os.getpid()}, 530\\n"  # of this process
+
+
+@each(
+    ("answer", "notes"),
     [
-        ("1980, 1980, 45, 312.05, 700.00", "GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W"),
-        ("345, 1980, 28, 76.34, 700.00", "GPU: SM clock 345 of 1980 MHz, 28 °C, 76 of 700 W"),
-        ("1590, 1590, 61, [N/A], [N/A]", "GPU: SM clock 1590 of 1590 MHz, 61 °C"),
-        ("[N/A], [N/A], [N/A], [N/A], [N/A]", "GPU: clock, temperature and power can't be read"),
-        ("[Not Supported], 1, 40, 20.00, [Unknown Error]", "GPU: 40 °C, 20 W"),
-        ("No devices were found", "GPU: clock, temperature and power can't be read"),
+        ({"state": "1980, 1980, 45, 312.05, 700.00"}, ["GPU: SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W"]),
+        ({"state": "1590, 1590, 61, [N/A], [N/A]"}, ["GPU: SM clock 1590 of 1590 MHz, 61 °C"]),
+        ({"state": "[N/A], [N/A], [N/A], [N/A], [N/A]"}, ["GPU: clock, temperature and power can't be read"]),
+        ({"state": "[Not Supported], 1, 40, 20.00, [Unknown Error]"}, ["GPU: 40 °C, 20 W"]),
+        ({"state": "No devices were found"}, ["GPU: clock, temperature and power can't be read"]),
+        ({"reasons": "0x0000000000000024"}, ["GPU clocks held back: power limit, heat (driver)"]),
+        (
+            {"reasons": "0x00000000000000d8"},
+            ["GPU clocks held back: hardware slowdown, kept in step with other GPUs, heat (hardware), power brake"],
+        ),
+        ({"reasons": "0x0000000000000003"}, []),  # idle; clocks were set by an application
+        ({"reasons": "[N/A]"}, []),
+        ({"processes": f"{RUNNING}'"}, []),
+        ({"processes": f"{RUNNING}{os.getppid()}, 520'"}, []),
+        ({"processes": f"{RUNNING}4, 164'"}, ["GPU in use by 1 process besides this run, 164 MiB"]),
+        ({"processes": f"{RUNNING}4, 164\\n5, 2804'"}, ["GPU in use by 2 processes besides this run, 2968 MiB"]),
+        ({"processes": f"{RUNNING}4, [N/A]'"}, ["GPU in use by 1 process besides this run, 0 MiB"]),
+        (
+            {"processes": "echo 4, 164"},
+            ["GPU in use by 1 process besides this run, 164 MiB (this run may be among them)"],
+        ),
+        ({"processes": "echo No running processes found"}, []),
+        ({"processes": "echo '[N/A], [N/A]'"}, []),
     ],
 )
-def test_clock_temperature_and_power(state: str, note: str, script: Script) -> None:
-    script(smi(state))
-    assert host.gpu_notes() == [note]
+def test_notes_on_a_gpu(answer: dict[str, str], notes: list[str], script: Script) -> None:
+    script(smi(**answer))
+    assert host.gpu_notes()["state" not in answer :] == notes
 
 
-@pytest.mark.parametrize(
-    ("bits", "note"),
-    [
-        ("0x0000000000000004", "GPU clocks held back: power limit"),
-        ("0x0000000000000024", "GPU clocks held back: power limit, heat (driver)"),
-        ("0x00000000000000c8", "GPU clocks held back: hardware slowdown, heat (hardware), power brake"),
-        ("0x0000000000000001", None),  # idle
-        ("0x0000000000000002", None),  # clocks were set by an application
-        ("[N/A]", None),
-    ],
-)
-def test_reasons_that_hold_gpu_clocks_back(bits: str, note: str | None, script: Script) -> None:
-    script(smi(reasons=bits))
-    assert host.gpu_notes()[1:] == ([note] if note else [])
-
-
-@pytest.mark.parametrize(
-    ("processes", "notes"),
-    [
-        ("{me}, 530", []),
-        ("{me}, 530\\n{parent}, 520", []),
-        ("{me}, 530\\n2624394, 164", ["GPU in use by 1 process besides this run, 164 MiB"]),
-        ("{me}, 530\\n2624394, 164\\n3664501, 2804", ["GPU in use by 2 processes besides this run, 2968 MiB"]),
-        ("{me}, 530\\n2624394, [N/A]", ["GPU in use by 1 process besides this run, 0 MiB"]),
-        ("2624394, 164", ["GPU in use by 1 process besides this run, 164 MiB (this run may be among them)"]),
-        ("No running processes found", []),
-        ("[N/A], [N/A]", []),
-    ],
-)
-def test_other_processes_on_the_gpu_are_counted(processes: str, notes: list[str], script: Script) -> None:
-    listed = processes.format(me=os.getpid(), parent=os.getppid())
-    script(smi(processes=f"printf '{listed}\\n'"))
-    assert host.gpu_notes()[1:] == notes
-
-
-def test_a_failing_nvidia_smi_gives_no_notes(script: Script) -> None:
+def test_nvidia_smi_that_fails_or_is_missing_gives_no_notes(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(smi())
+    assert host.gpu_driver() == "580.159.04"
     for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9"):
         script(body)
         assert host.gpu_notes() == [] and not host.timed_out
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert host.gpu_notes() == []
 
 
 def test_a_hanging_nvidia_smi_is_started_only_once(
@@ -340,8 +267,3 @@ def test_a_hanging_nvidia_smi_is_started_only_once(
     assert host.gpu_notes() == [] and host.card() is None and host.timed_out
     host.gpu_driver()
     assert (tmp_path / "log").read_text() == "asked\n"
-
-
-def test_without_nvidia_smi_there_are_no_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert host.gpu_notes() == []

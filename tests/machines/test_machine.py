@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.cases_in_one import each
+from tests.messages import says
 from trace_tools.errors import UsageError
-from trace_tools.machines import host, machine
+from trace_tools.machines import host, machine, peak_benchmark
 from trace_tools.machines.peaks import known_machine, matrix_format, table_peaks
 from trace_tools.trace.model import Machine, Peak
 
@@ -33,51 +32,38 @@ def _no_stored_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 # The machine
 
 
-@pytest.mark.slow
 def test_cpu_description_agrees_with_the_system() -> None:
-    described = machine.this_machine("cpu")
+    described = machine.this_machine("cpu", measure=False)
     assert described.device == "cpu" and described.name == described.cpu
     assert described.name == " ".join(described.name.split()) != ""
     assert described.threads == torch.get_num_threads()
     assert described.tf32 == torch.get_float32_matmul_precision()
-    assert described.cores is not None
-    assert 1 <= described.cores <= (os.cpu_count() or 1)
-    assert described.memory_bytes == described.ram_bytes
-    assert described.os is not None
-    assert platform.system() in described.os
+    assert described.cores is not None and 1 <= described.cores <= (os.cpu_count() or 1)
+    assert described.os is not None and platform.system() in described.os
     assert (described.multiprocessors, described.driver, described.cuda) == (None, None, None)
+    assert described.memory_bytes == described.ram_bytes is not None
+    if Path("/proc/meminfo").exists():
+        kibibytes = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        assert kibibytes is not None and 0 < described.ram_bytes <= int(kibibytes[1]) * 1024
+    assert described is machine.this_machine("cpu", measure=False), "it is measured once"
+    if not torch.cuda.is_available():
+        assert machine.this_machine(measure=False) is described
 
 
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="Linux only")
-def test_ram_is_at_most_the_kernels_total() -> None:
-    kibibytes = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    assert kibibytes is not None
-    ram = machine.this_machine("cpu").ram_bytes
-    assert ram is not None
-    assert 0 < ram <= int(kibibytes[1]) * 1024
-
-
-def test_cpu_peaks_are_measured_and_name_their_source() -> None:
-    peaks = {peak.name: peak for peak in machine.this_machine("cpu").peaks}
+def test_cpu_peaks_are_measured_and_name_their_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"MATMUL_BUDGET_S": 0.02, "COPY_BUDGET_S": 0.02, "COPIED_BYTES": 1 << 24, "ROUNDS": 2}.items():
+        monkeypatch.setattr(peak_benchmark, name, value)
+    peaks = {peak.name: peak for peak in peak_benchmark.measured_peaks("cpu")}
     assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
     for name, peak in peaks.items():
-        assert peak.measured
-        copies = r"copies of \d+ MiB, bytes read and written|dot products of two tensors of \d+ MiB, bytes read"
-        copies += r"|changes of \d+ MiB in place, bytes read and written"
-        method = copies if name == "memory" else r"matmuls(?: as convolutions)?, \d+³ each"
-        assert re.fullmatch(rf"measured: best of \d+ ({method})", peak.source), peak
-        assert peak.per_second is not None
+        assert peak.measured and peak.per_second is not None
         assert 1e7 < peak.per_second < 1e15
-
-
-def test_the_machine_is_measured_once() -> None:
-    assert machine.this_machine("cpu") is machine.this_machine("cpu")
-    if not torch.cuda.is_available():
-        assert machine.this_machine() is machine.this_machine("cpu")
+        size = r"\d+ MiB" if name == "memory" else r"\d+³"
+        assert re.match(rf"measured: best of \d+ \w.* {size}", peak.source), peak
 
 
 def test_description_names_neither_person_nor_computer() -> None:
-    written = machine.to_json(machine.this_machine())
+    written = machine.to_json(machine.this_machine(measure=False))
     for secret in (socket.gethostname(), getpass.getuser(), platform.release()):
         assert not re.search(rf"\b{re.escape(secret)}\b", written) or re.fullmatch(r"[\d.]+", secret)
 
@@ -135,7 +121,7 @@ def test_stored_machine_is_used_as_this_machine(tmp_path: Path, monkeypatch: pyt
     store_machine(tmp_path, monkeypatch, H200)
     assert machine.this_machine() == H200
     assert machine.this_machine("cuda") == H200
-    assert machine.this_machine("cpu").device == "cpu"
+    assert machine.this_machine("cpu", measure=False).device == "cpu"
     assert machine.memory_bytes() == 150110011392  # of the card, so that sizes do not depend on its other users
 
 
@@ -166,32 +152,35 @@ def test_gpu_peaks_come_from_the_table(
     assert machine.peak_bandwidth() == 4.8e12
 
 
-def test_float64_without_tensor_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    v100 = dataclasses.replace(H200, peaks=table_peaks(known_machine("Tesla V100-SXM2-16GB")))
-    store_machine(tmp_path, monkeypatch, v100)
-    assert machine.peak_flops(torch.float64) == 7.8e12
-
-
-def test_peaks_of_an_unknown_gpu_are_the_measured_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = dataclasses.replace(H200, name="NVIDIA X1", peaks=[*table_peaks(None), *H200.peaks[-2:]])
-    store_machine(tmp_path, monkeypatch, unknown)
-    assert (machine.peak_flops(torch.bfloat16), machine.peak_bandwidth()) == (788e12, 4.3e12)
-    assert machine.peak_flops(torch.float64) is None
+V100 = dataclasses.replace(H200, peaks=table_peaks(known_machine("Tesla V100-SXM2-16GB")))
+UNKNOWN = dataclasses.replace(H200, name="NVIDIA X1", peaks=[*table_peaks(None), *H200.peaks[-2:]])
+CPU = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
 
 
 @each(
-    ("device", "capability", "expected"),
+    ("described", "peaks", "bandwidth"),
     [
-        ("cuda", "7.0", "float16"),
-        ("cuda", "7.5", "float16"),
-        ("cuda", "8.0", "bfloat16"),
-        ("cuda", "12.0", "bfloat16"),
-        ("cuda", "gfx942", "bfloat16"),
-        ("cuda", None, "bfloat16"),
+        (V100, {"float64": 7.8e12}, 900e9),  # without tensor cores for it
+        (UNKNOWN, {"bfloat16": 788e12, "float64": None}, 4.3e12),
+        (CPU, {"float32": 2e11, "tf32": None}, None),
     ],
 )
-def test_format_of_the_matrix_units(device: str, capability: str | None, expected: str) -> None:
-    assert matrix_format(Machine("X", "x", device, compute_capability=capability)) == expected
+def test_peaks_of_other_machines(
+    described: Machine,
+    peaks: dict[str, float | None],
+    bandwidth: float | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store_machine(tmp_path, monkeypatch, described)
+    assert {name: machine.peak_flops(name) for name in peaks} == peaks
+    assert machine.peak_bandwidth() == bandwidth
+
+
+def test_format_of_the_matrix_units() -> None:
+    for capability in ("7.0", "7.5", "8.0", "12.0", "gfx942", None):
+        expected = "float16" if capability in ("7.0", "7.5") else "bfloat16"
+        assert matrix_format(Machine("X", "x", "cuda", compute_capability=capability)) == expected
 
 
 def test_a_mac_traces_its_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,20 +189,12 @@ def test_a_mac_traces_its_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.device() == "cpu"
 
 
-def test_cpu_peaks_are_the_measured_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
-    store_machine(tmp_path, monkeypatch, cpu)
-    assert machine.peak_flops(torch.float32) == 2e11
-    assert machine.peak_flops("tf32") is None
-    assert machine.peak_bandwidth() is None
-
-
 def test_json_round_trip() -> None:
-    for described in (H200, machine.this_machine("cpu"), Machine("é³", "cpu", "cpu")):
+    for described in (H200, machine.this_machine("cpu", measure=False), Machine("é³", "cpu", "cpu")):
         assert machine.from_json(machine.to_json(described)) == described
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"peaks": [], "colour": 1}'])
+@each("text", [None, "", "{", "[]", "{}", '{"peaks": [], "colour": 1}'])
 def test_unreadable_stored_machine_is_a_usage_error(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,16 +202,14 @@ def test_unreadable_stored_machine_is_a_usage_error(
     if text is not None:
         file.write_text(text)
     monkeypatch.setenv(machine.STORED, str(file))
-    with pytest.raises(
-        UsageError, match=r"TRACE_TOOLS_MACHINE: .*machine\.json: .*; expected a file that to_json wrote"
-    ):
+    with pytest.raises(UsageError, match=r"TRACE_TOOLS_MACHINE: .*machine\.json: "):
         machine.this_machine()
 
 
 # Names
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "expected"),
     [
         ("NVIDIA H200", "nvidia-h200"),
@@ -238,8 +217,8 @@ def test_unreadable_stored_machine_is_a_usage_error(
         ("Tesla V100-SXM2-16GB", "tesla-v100-sxm2-16gb"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "nvidia-h100-80gb-hbm3-mig-1g-10gb"),
         ("../../etc", "etc"),
-        ("", "machine"),
         ("…", "machine"),
+        (f"{'a' * 79} b", "a" * 79),
     ],
 )
 def test_slug(name: str, expected: str) -> None:
@@ -259,17 +238,12 @@ def test_slug(name: str, expected: str) -> None:
         ("Neoverse-N1", "neoverse-n1-2-cores"),
         ("Apple M3", "apple-m3"),
         ("x86_64", "x86-64-2-cores"),
-        ("CPU", "cpu-2-cores"),
+        ("(TM) CPU", "cpu-2-cores"),
+        ("a" * 90, f"{'a' * 60}-2-cores"),
     ],
 )
 def test_folder_name_of_a_cpu(name: str, expected: str) -> None:
     assert machine.cpu_slug(name, 2) == expected
-
-
-@given(st.text())
-def test_a_slug_is_always_a_plain_folder_name(name: str) -> None:
-    for folder in (machine.slug(name), machine.cpu_slug(name, 1000)):
-        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,78}[a-z0-9])?", folder)
 
 
 def test_versions_are_the_installed_ones() -> None:
@@ -281,7 +255,7 @@ def test_versions_are_the_installed_ones() -> None:
     assert all(versions.values())
 
 
-@pytest.mark.parametrize(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
+@each(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
 def test_cudnn_version(number: int | None, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: number)
@@ -293,22 +267,9 @@ def test_importing_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_conditions_are_short_lines() -> None:
-    for note in host.notes("cpu"):
-        assert "\n" not in note
-        assert len(note) < 120
-
-
-MEASURED = Machine(
-    "A card",
-    "a-card",
-    "cuda",
-    cores=2,
-    peaks=[Peak("float32", 2e13, "datasheet"), Peak("float32", 1.5e13, "measured: best of 9", measured=True)],
-)
-
-
 def test_peaks_measured_under_load_are_marked() -> None:
-    assert machine.under_load(MEASURED, None) == machine.under_load(MEASURED, 0.1) == MEASURED
-    loaded = machine.under_load(MEASURED, 1.9)
-    assert loaded.peaks[0] == MEASURED.peaks[0] and "1.9 cores" in loaded.peaks[1].source
+    datasheet, measured = Peak("float32", 2e13, "datasheet"), Peak("float32", 1.5e13, "measured: best", measured=True)
+    card = Machine("A card", "a-card", "cuda", cores=2, peaks=[datasheet, measured])
+    assert machine.under_load(card, None) == machine.under_load(card, 0.1) == card
+    loaded = machine.under_load(card, 1.9)
+    assert loaded.peaks[0] == datasheet and says(loaded.peaks[1].source, "measured: best", "1.9 cores")
