@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,7 @@ def open_browser() -> Any:
 
 def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
     """Open a page in a window of that size; `at` is added to its address."""
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(browser, size)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
     browser.get("about:blank")
@@ -44,6 +44,38 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
     browser.get(page.as_uri() + at)
     loaded = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
     until(lambda: ask(browser, loaded, page.as_uri()))
+
+
+def resize(browser: Any, size: tuple[int, int]) -> None:
+    """Change the size of the window."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def play(browser: Any, page: Path, at: str = "", **options: Any) -> None:
+    """Open a page and wait until its player has read its steps."""
+    show(browser, page, at=at, **options)
+    until(lambda: ask(browser, "!document.getElementById('player').hidden"))
+
+
+@contextmanager
+def without_scripts(browser: Any) -> Iterator[None]:
+    """Disable the scripts of pages that are opened meanwhile."""
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@contextmanager
+def on_paper(browser: Any) -> Iterator[None]:
+    """Show the page as it is printed."""
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def forget(browser: Any) -> None:
@@ -65,6 +97,15 @@ def until(condition: Callable[[], bool]) -> None:
 def ask(browser: Any, script: str, *arguments: Any) -> Any:
     """Return the value of a JavaScript expression in the page."""
     return browser.execute_script(f"return {script}", *arguments)
+
+
+def boxes(browser: Any, selector: str, *, ordered: bool = False) -> list[dict[str, float]]:
+    """Return where elements are: all that match, or, ordered, the first of each of several selectors."""
+    script = "[...document.querySelectorAll(arguments[0])]"
+    if ordered:
+        script = "arguments[0].split(', ').map(one => document.querySelector(one))"
+    found: list[dict[str, float]] = ask(browser, f"{script}.map(it => it.getBoundingClientRect().toJSON())", selector)
+    return found
 
 
 def press(browser: Any, keys: str) -> None:

@@ -34,20 +34,10 @@ from trace_tools.trace.model import (
 
 PWNED = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 FENCE = "```\n</code></pre></details></div></svg></style>" + PWNED + "\n~~~\n`"
-TRICKY = [
-    PWNED,
-    FENCE,
-    '" onmouseover="window.pwned=1" x="',
-    "' autofocus onfocus='window.pwned=1",
-    "javascript:window.pwned=1",
-    "{{ 7 * 7 }} {% raw %} {# x #}",
-    "a\u202egnp.exe\u2066\u0000\x1b[31m\u2028\ufeff",
-    "</script><script>window.pwned=1</script>",
-    "]]><script>window.pwned=1</script>",
-    "x" * 1_000_000,
-]
-
-KINDS = ("text", "note", "link", "image", "table", "plot", "explore", "video")
+ATTRIBUTE = '"\' autofocus onfocus=\'window.pwned=1" onmouseover="window.pwned=1" x="'
+INVISIBLE = "a\u202egnp.exe\u2066\u0000\x1b[31m\u2028\ufeff"
+LONG = "</script>" + "x" * 100_000
+TRICKY = [FENCE, ATTRIBUTE, "javascript:window.pwned=1", "{{ 7 * 7 }} {% raw %} {# x #}]]>", INVISIBLE, LONG]
 
 LECTURE = '''\
 """<script>window.pwned=1</script>"""
@@ -80,50 +70,42 @@ def hostile_trace() -> Trace:
     values += [(f"o{n}", Value(trick[:2000], text=trick, note=trick[:500])) for n, trick in enumerate(TRICKY)]
     values.append(("error", Value("error", text=FENCE)))
     values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
-    values.append(("unit", Value("float", 1.0, unit=PWNED)))
-    values.append(("tensor", matrix(2, 2, storage=PWNED)))
+    values += [("unit", Value("float", 1.0, unit=PWNED)), ("tensor", matrix(2, 2, storage=PWNED))]
     collectives = [Collective(trick[:2000], 2, 1, 64) for trick in TRICKY]
     meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=collectives, why=FENCE)
-    narratives = [_narrative(kind, trick) for trick in TRICKY for kind in KINDS]
+    narratives = [narrative for trick in TRICKY for narrative in _narratives(trick)]
     recording.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=narratives)
-    raised = Raised(PWNED, FENCE)
-    recording.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
-    recording.step(evil, "c = ", raised=raised)
-    sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
+    recording.step(evil, "b = ", stdout=FENCE + INVISIBLE + LONG, warnings=TRICKY)
+    recording.step(evil, "c = ", raised=Raised(PWNED, FENCE))
+    sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", LONG))]
     recording.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
-    machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
+    machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=ATTRIBUTE, peaks=[Peak(PWNED, 1.0, FENCE)])
     run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
     return recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
 
 
-def _narrative(kind: str, trick: str) -> Narrative:
-    if kind in ("text", "note"):
-        return Text(text=trick) if kind == "text" else Note(text=trick)
-    if kind == "link":
-        return Link(url=trick, title=trick, authors=trick, date=trick, text=trick)
-    if kind == "video":
-        return Video(url=trick, title=trick, width=10)
-    if kind == "image":
-        return Image(url=trick, title=trick, width=10)
-    if kind == "table":
-        return Table(title=trick, columns=[trick], rows=[[trick], [None]])
-    if kind == "explore":
-        return Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=_exploration(trick[:190]))
+def _narratives(trick: str) -> list[Narrative]:
+    short = trick[:190]
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
-    short = trick[:2000]
-    series = [Series(short, [short], [1.0], "bars")]
-    return Plot(title=trick, x_label=short, series=series, svg=svg if len(trick) % 2 else None)
-
-
-def _exploration(trick: str) -> Exploration:
-    numbers = (1.0, 0.5, 2.0, "linear", False, trick)
-    return Exploration(
-        name=trick,
+    numbers = (1.0, 0.5, 2.0, "linear", False, short)
+    exploration = Exploration(
+        name=short,
         formula="def f0(v0, v1):\n    return (v0 * v1, v0 > v1)",
-        parameters=[trick, f"{trick}2"],
-        inputs=[Input(trick, trick, *numbers)],
-        menus=[Menu(trick, [Input(f"{trick}2", trick, *numbers)], [(trick, [1.0]), (trick, [2.0])], own=True)],
-        results=[Result(trick, trick, 1.0, trick), Result("is", trick, value=True)],
-        curve=(trick, trick),
-        across=trick,
+        parameters=[short, f"{short}2"],
+        inputs=[Input(short, short, *numbers)],
+        menus=[Menu(short, [Input(f"{short}2", short, *numbers)], [(short, [1.0]), (short, [2.0])], own=True)],
+        results=[Result(short, short, 1.0, short), Result("is", short, value=True)],
+        curve=(short, short),
+        across=short,
     )
+    return [
+        Text(text=trick),
+        Note(text=trick),
+        Link(url=trick, title=trick, authors=trick, date=trick, text=trick),
+        Image(url=trick, title=trick, width=10),
+        Video(url=trick, title=trick, width=10),
+        Table(title=trick, columns=[trick], rows=[[trick], [None]]),
+        Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=exploration),
+        Plot(title=trick, x_label=short, series=[Series(short, [short], [1.0], "bars")]),
+        Plot(title=trick, x_label=short, series=[], svg=svg),
+    ]

@@ -1,56 +1,60 @@
-"""A training loop of any number of steps, for tests of size and speed."""
+"""A lecture to step through: aliases, calls, cleared names, hidden and animated lines."""
 
 from __future__ import annotations
 
-import random
+from typing import Any
 
+from tests.pages.lectures import number
 from tests.pages.recording import Recording
-from trace_tools.trace.model import Tensor, Trace, Value
+from trace_tools.trace.model import Tensor, Text, Value
 
-LECTURE = """\
+STEPS = """\
+from trace_tools import text
+
+
 def main():
-    train()
+    f()
 
 
-def train():
-    w = start()  # @inspect w
-    for step in range(steps):
-        x = batch(step)
-        loss = model(x)  # @inspect loss
-        w = update(w, loss)  # @inspect w
-        rate = schedule(step)  # @inspect rate
+def f():
+    x = zeros()  # @inspect x
+    y = view(x)  # @inspect y
+    y[0] = 9  # @inspect y
+    total = g(1)  # @inspect total
+    g(2)  # @clear total x
+    secret()  # @hide
+    shown = secret()  # @hide @inspect shown
+    [text(word) for word in "ab"]  # @animate
+    for word in "ab":
+        text(word)
 
 
-def model(x):
-    hidden = x @ w
-    return hidden.sum()
+def g(n):  # @inspect n
+    double = 2 * n  # @inspect double
+    return double
 """
 
 
-def training(steps: int) -> Trace:
-    """Return a trace of at least `steps` steps; it is the same for each call."""
-    numbers = random.Random(0)
-    recording = Recording(LECTURE)
-    train = recording.call(recording.frame("main"), "train()", "train")
-    recording.step(train, "w = start", values=[("w", _weights(numbers))], annotated=True, host_ns=[1000])
-    while recording.steps < steps:
-        for code in ("for step", "x = batch"):
-            recording.step(train, code, host_ns=_times(numbers))
-        loss = [("loss", Value("float", numbers.gauss(2, 1), unit="nat"))]
-        model = recording.frame(
-            "model", recording.step(train, "loss", values=loss, annotated=True, host_ns=_times(numbers))
-        )
-        recording.step(model, "hidden", host_ns=_times(numbers))
-        recording.step(model, "return hidden", host_ns=_times(numbers))
-        recording.step(train, "w = update", values=[("w", _weights(numbers))], annotated=True, host_ns=_times(numbers))
-        recording.step(train, "rate", values=[("rate", Value("float", 0.1))], annotated=True, host_ns=_times(numbers))
-    return recording.trace()
+def vector(*elements: float, **fields: Any) -> Value:
+    layout: dict[str, Any] = {"strides": [1], "storage": "A"} | fields
+    return Value("tensor", tensor=Tensor("float32", [len(elements)], "cpu", elements=list(elements), **layout))
 
 
-def _times(numbers: random.Random) -> list[int]:
-    return [numbers.randrange(1_000, 1_000_000) for _ in range(3)]
-
-
-def _weights(numbers: random.Random) -> Value:
-    elements = [numbers.gauss(0, 1) for _ in range(6)]
-    return Value("tensor", tensor=Tensor("float32", [2, 3], "cpu", 24, [3, 1], storage="A", elements=[*elements]))
+def played() -> Recording:
+    recording = Recording(STEPS)
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "x = zeros", values=[("x", vector(0.0, 0.0, 0.0))])
+    recording.step(f, "y = view", values=[("y", vector(0.0, 0.0, offset=1))])
+    recording.step(f, "y[0] = 9", values=[("y", vector(9.0, 0.0, offset=1))])
+    for code, n, fields in (("total = g", 1, {"values": [("total", number(2))]}), ("g(2)", 2, {})):
+        g = recording.frame("g", recording.step(f, code, **fields), arguments=[("n", number(n))])
+        recording.step(g, "double", values=[("double", number(2 * n))])
+        recording.step(g, "return double")
+    recording.step(f, "secret()")
+    recording.step(f, "shown = secret", values=[("shown", number(7))])
+    recording.step(f, "[text(word)", narrative=[Text(text=word) for word in "ab"])
+    for word in "ab":
+        recording.step(f, "for word")
+        recording.step(f, "text(word)", narrative=[Text(text=word)])
+    recording.step(f, "for word")
+    return recording

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 from trace_tools.source.statements import Statement, parse_source
@@ -73,6 +74,16 @@ class Recording:
             steps=self.events,
         )
         return replace(trace, **changes)
+
+
+def of_section(body: str, more: str = "", title: str = "") -> tuple[Recording, int]:
+    """Return a recording of a lecture whose `main` calls `f`, and the frame of that call.
+
+    `body` is the text of `f`, which begins in line 5 (in line 6 below a title); `more` defines other functions.
+    """
+    inner = indent((f'"""{title}"""\n' if title else "") + body, "    ")
+    recording = Recording(f"def main():\n    f()\n\ndef f():\n{inner}\n\n{more}")
+    return recording, recording.call(recording.frame("main"), "f()", "f")
 
 
 def matrix(rows: int, columns: int, storage: str = "A", **more: Any) -> Value:

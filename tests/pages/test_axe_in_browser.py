@@ -15,7 +15,7 @@ import pytest
 from tests.pages.browsing import NARROW, WIDE, press, show
 from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
-from tests.pages.test_compose import LECTURE, failing, lecture
+from tests.pages.lectures import LECTURE, failing, lecture
 from tests.presentation.test_varied_in_browser import varied_lecture
 from tests.programs import missing
 from trace_tools.pages.site import SiteTrace, render_site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.pages.recording import Recording
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import Call, CodeListing, Section, visible
+from trace_tools.pages.document import Call, CodeListing, rows_shown, visible
 from trace_tools.trace.model import Value
 
 LECTURE = """\
@@ -22,7 +22,6 @@ def second():
     w = helper(5)  # @stepover
     v = observed(6)  # @stepover
     u = observed(7)
-    helper = 3
     only = [local for local in range(3)]
 
 def helper(x):
@@ -52,47 +51,37 @@ class Block:
 """
 
 
-def sections() -> tuple[Section, ...]:
-    recording = Recording(LECTURE.replace("    helper = 3\n", ""))
+def test_definitions_are_listed_once_and_linked_from_later_pages() -> None:
+    recording = Recording(LECTURE)
     main = recording.frame("main")
-    first = recording.call(main, "first()", "first")
-    for code in ("x =", "y =", "hidden(4)", "z ="):
-        recording.step(first, code)
-    second = recording.call(main, "second()", "second")
-    for code in ("w =", "v ="):
-        recording.step(second, code)
-    recording.step(recording.call(second, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
-    recording.step(second, "only =")
-    return make_document(recording.trace()).sections
-
-
-def definitions(section: Section) -> list[tuple[int, str, str]]:
-    """Return for each listed definition its line, its function, and how it is shown."""
-    listings = [block for block in visible(section.blocks) if isinstance(block, CodeListing)]
-    return [
-        (row.line, definition.name, definition.shown)
-        for listing in listings
-        for row in listing.rows
-        for definition in row.definitions
+    for section, codes in (("first", ("x =", "y =", "hidden(4)", "z =")), ("second", ("w =", "v ="))):
+        frame = recording.call(main, f"{section}()", section)
+        for code in codes:
+            recording.step(frame, code)
+    recording.step(recording.call(frame, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
+    recording.step(frame, "only =")
+    first, second = make_document(recording.trace()).sections
+    listed = [
+        [(row.line, call.name, call.shown, call.anchor) for row in rows_shown(it.blocks) for call in row.definitions]
+        for it in (first, second)
     ]
-
-
-def test_definitions_are_listed_once_under_their_first_use() -> None:
-    first, _ = sections()
-    assert definitions(first) == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
-    code = [row for block in visible(first.blocks) if isinstance(block, Call) and block.name == "helper"
-            for row in block.blocks[0].rows]  # fmt: skip
-    assert [line.text.strip() for row in code for line in row.lines] == [
-        "def helper(x):", "def pack(t):", "return t", "return deeper_down(pack(x))",
-    ]  # fmt: skip
-
-
-def test_later_pages_link_to_definitions_and_recorded_calls() -> None:
-    _, second = sections()
-    kinds = {function: shown for _, function, shown in definitions(second)}
-    assert kinds == {"helper": "named", "observed": "named"}  # not `local`, a local name of this function
-    listings = [block for block in visible(second.blocks) if isinstance(block, CodeListing)]
-    rows = [row for listing in listings for row in listing.rows]
-    links = {definition.name: definition.anchor for row in rows for definition in row.definitions}
-    assert links["helper"] == "00-first.html#def-helper"
-    assert links["observed"].startswith("#call-")
+    assert [it[:3] for it in listed[0]] == [
+        (6, "helper", "folded"),
+        (9, "Block", "folded"),
+        (18, "deeper_down", "folded"),
+    ]
+    [code] = [
+        block.blocks[0]
+        for block in visible(first.blocks)
+        if isinstance(block, Call) and block.name == "helper" and isinstance(block.blocks[0], CodeListing)
+    ]
+    assert [line.text.strip() for row in code.rows for line in row.lines] == [
+        "def helper(x):",
+        "def pack(t):",
+        "return t",
+        "return deeper_down(pack(x))",
+    ]
+    # not `local`, a local name of this function
+    assert [(name, shown) for _, name, shown, _ in listed[1]] == [("helper", "named"), ("observed", "named")]
+    to_helper, to_observed = (anchor for *_, anchor in listed[1])
+    assert to_helper == "00-first.html#def-helper" and to_observed.startswith("#call-")

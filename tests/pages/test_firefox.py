@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.pages.browsing import until
-from tests.pages.test_compose import lecture
+from tests.pages.lectures import lecture
 from tests.programs import missing, require
 from trace_tools.pages.site import SiteTrace, render_site
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.pages.test_compose import LECTURE, failing, lecture
+from tests.pages.lectures import LECTURE, failing, lecture
 from trace_tools.pages.content.lecture import lecture_of
 from trace_tools.trace.model import Raised, Step, Trace
 

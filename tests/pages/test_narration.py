@@ -1,71 +1,53 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.cases_in_one import each
-from tests.pages.explored import EXPLORED
 from trace_tools.pages.document import Narration
 from trace_tools.pages.narration import as_html, as_markdown
-from trace_tools.trace.model import Answer, Ask, Image, Link, Narrative, Note, Plot, Series, Table, Text, Varied, Video
-
-NARRATIVES = [
-    Text(text="Says *it*."),
-    Note(text="Says *it*."),
-    Link(title="Says it", url="https://example.org", authors="A. Author"),
-    Image(title="Says it", url="there.png"),
-    Image(title="Says it", url="https://example.org/a.png", width="50%"),
-    Video(title="Says it", url="there.png", width=300),
-    Table(title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
-    Ask(text="Says it", answer=Answer(3, "B", 0.01)),
-    replace(EXPLORED[0], title="Says it"),
-    Plot(title="Says it", series=[Series("loss", [1, 2], [3, 4])]),
-]
+from trace_tools.trace.model import Image, Narrative, Scalar, Table, Text, Varied, Video
 
 
-def image(address: str) -> str | None:
-    return f"figures/{address}" if address == "there.png" else None
+def both(narrative: Narrative, sometimes: str | None = None) -> tuple[str, str]:
+    """Return a narrative as HTML and as Markdown; no image exists."""
+    narration = Narration(narrative, 3, sometimes=sometimes)
+    return as_html(narration, lambda path: None), as_markdown(narration, lambda path: None, lambda name, svg: name)
 
 
-@each("narrative", NARRATIVES, ids=[narrative.kind for narrative in NARRATIVES])
-def test_every_kind_of_narrative_is_on_both_pages(narrative: Narrative) -> None:
-    narration = Narration(narrative, 3)
-    html, markdown = as_html(narration, image), as_markdown(narration, image, lambda name, svg: f"figures/{name}.svg")
-    assert 'id="said-3"' in html and "Says" in html and "Says" in markdown
-    assert "<x>" not in html and "<x>" not in markdown.replace("\\<x>", "")
+def test_a_video_has_its_size_and_a_link() -> None:
+    video = Narration(Video(title="A <film>", url="there.mp4", width=300), 3)
+    html = as_html(video, lambda path: f"figures/{path}")
+    assert 'src="figures/there.mp4"' in html and "300" in html and "<film>" not in html and 'id="said-3"' in html
+    text = as_markdown(video, lambda path: f"figures/{path}", lambda name, svg: name)
+    assert "(figures/there.mp4)" in text and "A \\<film\\>" in text
 
 
-def test_missing_images_are_reported() -> None:
-    narration = Narration(Image(url="nowhere.png"), 1)
-    assert "Image not shown: nowhere.png" in as_html(narration, image)
-    assert "Image not shown" in as_markdown(narration, image, lambda name, svg: name)
+@each("url", ["a.png", "https://a;script-src/x.png", "https://u@example.org/x.png", "javascript:x", "https:x"])
+def test_media_with_missing_files_and_unsafe_addresses_are_not_shown(url: str) -> None:
+    for kind in (Image, Video):
+        html, markdown = both(kind(url=url))
+        assert "not shown" in html and "src=" not in html and "not shown" in markdown
 
 
 def test_texts_of_other_runs_are_shown() -> None:
-    narration = Narration(Text(text="Fast.", others=[("Slow.", 2)]), 1, sometimes="this is the text of 4 of 6 runs")
-    for text in (as_html(narration, image), as_markdown(narration, image, lambda name, svg: name)):
+    for text in both(Text(text="Fast.", others=[("Slow.", 2)]), "this is the text of 4 of 6 runs"):
         assert "This is the text of 4 of 6 runs" in text and "Slow." in text
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [([1.5, "–", 2], True), (["9.58e+21", "2e25", "1,024", "12%"], True), ([None, "–"], False), ([1, "1 of 2"], False)],
+)
+def test_only_columns_of_numbers_are_right_aligned(cells: list[Scalar], right: bool) -> None:
+    html, _ = both(Table(columns=["n"], rows=[[cell] for cell in cells]))
+    assert ('<th scope="col" class="right">n</th>' in html) == right
 
 
 def test_columns_of_rates_or_seconds_have_one_prefix() -> None:
     """The prefix suits the median and is also used for other runs; FLOPs and texts get no prefix."""
     rows = [["slow", 4e9, 0.002, 268_435_456], ["fast", 192e9, 0.0116, 2**31], ["none", None, 0.5, 0]]
     varied = [Varied([4e9, 5e9], [6e9], row=0, column=1)]
-    columns = ["what", "rate, FLOP/s", "s", "claimed, FLOPs"]
-    narration = Narration(Table(columns=columns, rows=rows, varied=varied), 1)
-    text = as_markdown(narration, image, lambda name, svg: name)
+    page, text = both(Table(columns=["what", "rate, FLOP/s", "s", "claimed, FLOPs"], rows=rows, varied=varied))
     assert "| what | rate, GFLOP/s | ms | claimed, FLOPs |" in text
     assert "| slow | 4 \\[4 … 5\\] | 2.0 | 268,435,456 |" in text and "| none | – | 500.0 | 0 |" in text
-    page = as_html(narration, image)
     assert ">rate, GFLOP/s<" in page and "192" in page and "4 … 5 in 2 warm runs; first runs: 6" in page
-
-
-@pytest.mark.parametrize(
-    "url", ["https://a;script-src/x.png", "https://u@example.org/x.png", "javascript:x", "https:x"]
-)
-def test_media_with_unsafe_addresses_are_not_shown(url: str) -> None:
-    for kind in (Image, Video):
-        narration = Narration(kind(url=url), 1)
-        assert "not shown" in as_html(narration, image) and "src=" not in as_html(narration, image)
-        assert "not shown" in as_markdown(narration, image, lambda name, svg: name)

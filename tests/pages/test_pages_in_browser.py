@@ -11,8 +11,8 @@ import pytest
 
 from tests.pages.browsing import NARROW, WIDE, ask, forget, show, until
 from tests.pages.hostile import hostile_trace
+from tests.pages.lectures import failing, lecture
 from tests.pages.recording import Recording
-from tests.pages.test_compose import failing, lecture
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Claim, Note, Plot, Run, Series, Step, Tensor, Text, Value
 

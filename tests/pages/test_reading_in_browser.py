@@ -11,7 +11,7 @@ import pytest
 
 from tests.pages.browsing import ask, forget, press, show, until
 from tests.pages.hostile import hostile_trace
-from tests.pages.test_compose import LECTURE, failing, lecture
+from tests.pages.lectures import LECTURE, failing, lecture
 from tests.pages.test_site import first_page
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side

@@ -9,8 +9,8 @@ import pytest
 
 from tests.pages.browsing import NARROW, ask, drag, press, show
 from tests.pages.hostile import hostile_trace
+from tests.pages.lectures import LECTURE, failing
 from tests.pages.recording import Recording, matrix
-from tests.pages.test_compose import LECTURE, failing
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Claim, Plot, Series, Text, Value
 

@@ -8,75 +8,20 @@ from typing import Any
 
 import pytest
 
-from tests.pages.recording import Recording
-from tests.pages.test_compose import LECTURE, failing, lecture
+from tests.pages.lectures import LECTURE, failing, lecture
+from tests.pages.recording import Recording, of_section
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
 from trace_tools.trace import file as trace_file
-from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Value
+from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Trace, Value
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+H200 = Machine("NVIDIA H200", "nvidia-h200", "cuda")
 
 
-def names(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_machine_has_index_and_section_pages_in_both_formats(tmp_path: Path) -> None:
-    changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
-    pages = {
-        "index.html",
-        "index.md",
-        "machines.js",
-        "cpu/index.html",
-        "cpu/index.md",
-        "cpu/00-first.html",
-        "cpu/00-first.md",
-    }
-    pages |= {
-        "cpu/setup.html",
-        "cpu/search-index.js",
-        "cpu/section.js",
-        "cpu/00-first.js",
-        "cpu/figures/index-time.svg",
-        "cpu/figures/00-first-time.svg",
-    }
-    assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
-    assert {str(path.relative_to(tmp_path)) for path in changed} == pages
-
-
-@pytest.mark.slow
-def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
-    site = [SiteTrace(lecture().trace(), "cpu"), SiteTrace(failing().trace(), "h200")]
-    render_site(site, tmp_path)
-    before = {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)}
-    assert render_site(site, tmp_path) == []
-    assert {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)} == before
-
-
-def test_only_pages_of_removed_sections_are_deleted(tmp_path: Path) -> None:
-    render_site([SiteTrace(failing().trace(), "cpu")], tmp_path)
-    (tmp_path / "cpu" / "trace.yaml").write_text("kept")
-    (tmp_path / "cpu" / "02-my-own.html").write_text("kept")
-    (tmp_path / "kept.md").write_text("kept")
-    with (tmp_path / "cpu" / ".pages").open("a") as manifest:
-        manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
-    render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
-    remaining = names(tmp_path)
-    assert "cpu/01-second.html" not in remaining and "cpu/01-second.md" not in remaining
-    assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= remaining
-
-
-def test_a_partial_trace_has_pages_next_to_complete_ones(tmp_path: Path) -> None:
-    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
-    partial = failing().trace(run=run)
-    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
-    assert listed(tmp_path)[1]["folder"] == "cpu/partial"
-    for page in ("00-first", "01-second", "index"):
-        text = (tmp_path / "cpu" / "partial" / f"{page}.html").read_text()
-        assert "This trace is partial: killed by SIGKILL" in text
-        assert 'href="../../index.html"' in text
-    assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def listed(site: Path) -> list[dict[str, Any]]:
@@ -85,17 +30,47 @@ def listed(site: Path) -> list[dict[str, Any]]:
     return machines
 
 
+def write(trace: Trace, *paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trace_file.write(trace, path)
+
+
+def test_a_machine_has_index_and_section_pages_in_both_formats(tmp_path: Path) -> None:
+    site = [SiteTrace(lecture().trace(), "cpu", LECTURE)]
+    changed = render_site(site, tmp_path)
+    machine = "index.html index.md 00-first.html 00-first.md 00-first.js setup.html search-index.js section.js"
+    machine += " figures/index-time.svg figures/00-first-time.svg"
+    pages = {"index.html", "index.md", "machines.js", *(f"cpu/{name}" for name in machine.split())}
+    assert contents(tmp_path).keys() == pages | {".pages", "cpu/.pages"}
+    assert {str(path.relative_to(tmp_path)) for path in changed} == pages
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert render_site(site, tmp_path) == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_only_pages_of_removed_sections_are_deleted(tmp_path: Path) -> None:
+    render_site([SiteTrace(failing().trace(), "cpu")], tmp_path)
+    mine = {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md"}
+    for name in mine:
+        (tmp_path / name).write_text("kept")
+    with (tmp_path / "cpu" / ".pages").open("a") as manifest:
+        manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
+    render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
+    remaining = contents(tmp_path).keys()
+    assert not {"cpu/01-second.html", "cpu/01-second.md"} & remaining and mine | {"cpu/00-first.html"} <= remaining
+
+
 def test_another_machine_changes_no_file_of_the_first_one(tmp_path: Path) -> None:
+    """A partial trace has its pages next to the complete ones."""
     here = SiteTrace(lecture().trace(), "cpu", LECTURE)
     render_site([here], tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in names(tmp_path) if name.startswith("cpu/")}
-    other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
-    partial = SiteTrace(failing().trace(), "cpu", partial=True)
-    changed = render_site([here, SiteTrace(other, "nvidia-h200"), partial], tmp_path)
-    assert {name: (tmp_path / name).read_bytes() for name in before} == before
-    assert names(tmp_path / "cpu") - {name.removeprefix("cpu/") for name in before} == {
-        f"partial/{name}" for name in names(tmp_path / "cpu" / "partial")
-    }
+    before = contents(tmp_path / "cpu")
+    other = SiteTrace(replace(failing().trace(), machine=H200), "nvidia-h200")
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
+    changed = render_site([here, other, SiteTrace(failing().trace(run=run), "cpu", partial=True)], tmp_path)
+    after = contents(tmp_path / "cpu")
+    assert before.items() <= after.items() and all(name.startswith("partial/") for name in after.keys() - before.keys())
     at_the_top = {path.name for path in changed if path.parent == tmp_path}
     assert at_the_top == {"index.html", "index.md", "machines.js"}
     assert [(machine["name"], machine["folder"], machine["sections"]) for machine in listed(tmp_path)] == [
@@ -105,20 +80,18 @@ def test_another_machine_changes_no_file_of_the_first_one(tmp_path: Path) -> Non
     ]
     index = (tmp_path / "index.md").read_text()
     assert "[A processor](cpu/index.md)" in index and "(nvidia-h200/01-second.md)" in index
+    assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
+    for page in ("00-first", "01-second", "index"):
+        text = after[f"partial/{page}.html"].decode()
+        assert "This trace is partial: killed by SIGKILL" in text and 'href="../../index.html"' in text
 
 
-@pytest.mark.slow
 def test_links_between_pages_resolve(tmp_path: Path) -> None:
-    import re
-
-    traces = [SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")]
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "trace.yaml").write_text("")
-    render_site(traces, tmp_path)
-    for name in names(tmp_path):
-        text = (tmp_path / name).read_text()
-        pattern = r'(?:href|src)="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
-        for link in re.findall(pattern, text) if name.endswith((".html", ".md")) else ():
+    write(failing().trace(), tmp_path / "cpu" / "trace.yaml")
+    render_site([SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")], tmp_path)
+    for name, content in contents(tmp_path).items():
+        pattern = {"html": r'(?:href|src)="([^"#]+)', "md": r"\]\(([^)#]+)"}.get(name.rpartition(".")[2])
+        for link in re.findall(pattern, content.decode()) if pattern else ():
             if not link.startswith(("http", "data:")):
                 assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
 
@@ -126,15 +99,14 @@ def test_links_between_pages_resolve(tmp_path: Path) -> None:
 def test_images_next_to_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
     (tmp_path / "lecture").mkdir()
     (tmp_path / "lecture" / "loss.png").write_bytes(PNG)
-    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    narrative = [Image(url=name, title=name) for name in ("loss.png", "../secret.png")]
-    recording.step(recording.call(recording.frame("main"), "f()", "f"), "g()", narrative=narrative)
+    recording, f = of_section("g()")
+    recording.step(f, "g()", narrative=[Image(url=name, title=name) for name in ("loss.png", "../secret.png")])
     out = tmp_path / "out"
     render_site([SiteTrace(recording.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
-    [copied] = [name for name in names(out) if name.startswith("cpu/figures/")]
-    assert (out / copied).read_bytes() == PNG
-    assert f"]({copied.removeprefix('cpu/')})" in (out / "cpu" / "00-f.md").read_text()
-    assert 'src="data:image/png;base64,' in (out / "cpu" / "00-f.html").read_text()
+    files = contents(out / "cpu")
+    [copied] = [name for name in files if name.startswith("figures/")]
+    assert files[copied] == PNG and f"]({copied})".encode() in files["00-f.md"]
+    assert b'src="data:image/png;base64,' in files["00-f.html"]
 
 
 @pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b", "index.html", "diff"])
@@ -151,63 +123,46 @@ def test_an_unwritable_folder_is_one_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_rendered_folder_uses_the_lecture_next_to_it(tmp_path: Path) -> None:
+def test_a_rendered_folder_uses_the_lecture_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be rendered from inside any of its folders."""
     out = tmp_path / "rendered"
-    for slug in ("cpu", "h200", "h200/partial"):
-        (out / slug).mkdir(parents=True)
-        trace_file.write(lecture().trace(), out / slug / "trace.yaml")
+    write(lecture().trace(), *(out / slug / "trace.yaml" for slug in ("cpu", "h200", "h200/partial")))
     (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
     assert render_folder(out) == out / "index.html"
-    assert "Good day." in (out / "cpu" / "00-first.html").read_text()
-    assert (out / "h200" / "partial" / "00-first.html").exists()
-    assert 'href="diff/index.html"' in (out / "index.html").read_text(), "the reports are written first, the index last"
-    assert 'href="../index.html"' in (out / "diff" / "index.html").read_text()
+    files = contents(out)
+    assert b"Good day." in files["cpu/00-first.html"] and "h200/partial/00-first.html" in files
+    assert b'href="diff/index.html"' in files["index.html"], "the reports are written first, the index last"
+    assert b'href="../index.html"' in files["diff/index.html"]
+    for folder, trace, index in (
+        ("h200", "trace.yaml", "../index.html"),
+        ("h200/partial", "trace.yaml", "../../index.html"),
+        (".", "cpu/trace.yaml", "index.html"),
+    ):
+        monkeypatch.chdir(out / folder)
+        assert list(render_files([Path(trace)], None)) == [index]
+        assert all(contents(out)[name] == files[name] for name in ("cpu/00-first.html", "index.html"))
 
 
 def test_traces_of_different_lectures_have_no_report(tmp_path: Path) -> None:
-    for slug, trace in (("cpu", lecture().trace()), ("h200", first_page().trace())):
-        (tmp_path / slug).mkdir()
-        trace_file.write(trace, tmp_path / slug / "trace.yaml")
-    index = render_folder(tmp_path).read_text()
-    assert "diff/index.html" not in index and not (tmp_path / "diff").exists()
+    write(lecture().trace(), tmp_path / "cpu" / "trace.yaml")
+    write(first_page().trace(), tmp_path / "h200" / "trace.yaml")
+    assert "diff/index.html" not in render_folder(tmp_path).read_text() and not (tmp_path / "diff").exists()
 
 
 def test_trace_files_are_rendered_in_place_or_elsewhere(tmp_path: Path) -> None:
-    path = tmp_path / "rendered" / "mine" / "trace.yaml"
-    path.parent.mkdir(parents=True)
-    trace_file.write(lecture().trace(), path)
+    path, lone, out = tmp_path / "rendered" / "mine" / "trace.yaml", tmp_path / "here" / "mine.yaml", tmp_path / "out"
+    write(lecture().trace(), path, lone)
     assert list(render_files([path], None)) == [str(tmp_path / "rendered" / "index.html")]
     assert (path.parent / "00-first.html").exists()
-    assert list(render_files([path], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
-    assert (tmp_path / "out" / "cpu" / "00-first.html").exists()
-    bad = tmp_path / "rendered" / "bad.yaml"
-    bad.write_text("- [")
-    with pytest.raises(TraceFileError):
-        list(render_files([bad], None))
-
-
-@pytest.mark.slow
-def test_traces_are_rendered_from_inside_the_rendered_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("rendered/cpu", "rendered/cpu/partial"):
-        (tmp_path / folder).mkdir(parents=True)
-        trace_file.write(lecture().trace(), tmp_path / folder / "trace.yaml")
-    (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
-    for folder, index in (("cpu", "../index.html"), ("cpu/partial", "../../index.html"), (".", "index.html")):
-        monkeypatch.chdir(tmp_path / "rendered" / folder)
-        trace = Path("cpu/trace.yaml") if folder == "." else Path("trace.yaml")
-        assert list(render_files([trace], None)) == [index]
-        assert "Good day." in (tmp_path / "rendered" / "cpu" / "00-first.html").read_text()
-        assert "cpu/index.html" in (tmp_path / "rendered" / "index.html").read_text()
-
-
-def test_a_trace_with_another_name_needs_an_output_folder(tmp_path: Path) -> None:
-    lone = tmp_path / "here" / "mine.yaml"
-    lone.parent.mkdir()
-    trace_file.write(lecture().trace(), lone)
     with pytest.raises(UsageError, match=r"mine\.yaml: expected <machine>/trace\.yaml, or -o"):
         list(render_files([lone], None))
-    assert names(tmp_path) == {"here/mine.yaml"}
-    assert list(render_files([lone], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
+    assert contents(lone.parent).keys() == {"mine.yaml"}
+    for trace in (path, lone):
+        assert list(render_files([trace], out / trace.name)) == [str(out / trace.name / "index.html")]
+        assert (out / trace.name / "cpu" / "00-first.html").exists()
+    lone.write_text("- [")
+    with pytest.raises(TraceFileError):
+        list(render_files([lone], out))
 
 
 FIRST_PAGE = '''\
@@ -246,17 +201,20 @@ def measuring():
 def first_page() -> Recording:
     """Return a lecture with an aim, a figure for the first page, and a section that ends with a summary."""
     recording = Recording(FIRST_PAGE)
+
+    def say(frame: int, code: str, text: str) -> None:
+        recording.step(frame, code, narrative=[Text(text=text)])
+
     main = recording.frame("main")
     counting = recording.call(main, "counting()", "counting")
-    recording.step(counting, 'text("You can count', narrative=[Text(text="You can count: it is easy. And more.")])
+    say(counting, 'text("You can count', "You can count: it is easy. And more.")
     part = recording.call(counting, "part()", "part")
-    recording.step(part, 'text("Said', narrative=[Text(text="Said.")])
-    series = [Series("a", [0, 1], [1, 2])]
-    recording.step(part, "plot(", narrative=[Plot(title="The best", series=series)])
+    say(part, 'text("Said', "Said.")
+    recording.step(part, "plot(", narrative=[Plot(title="The best", series=[Series("a", [0, 1], [1, 2])])])
     recording.step(part, "total =", values=[("total", Value("int", 42))])
-    recording.step(counting, 'text("**In short', narrative=[Text(text="**In short.**\n\nOne.")])
+    say(counting, 'text("**In short', "**In short.**\n\nOne.")
     measuring = recording.call(main, "measuring()", "measuring")
-    recording.step(measuring, 'text("You can measure', narrative=[Text(text="**The question.** It is long. How long?")])
+    say(measuring, 'text("You can measure', "**The question.** It is long. How long?")
     return recording
 
 
@@ -264,17 +222,15 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
     assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
-    assert '<a class="go" href="cpu/00-counting.html">Start reading <small>1 min</small></a>' in page
-    assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
+    assert re.search(r'href="cpu/00-counting.html">Start reading <small>1 min</small>', page)
+    assert ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
     for written in (page, text):
         assert "You can count: it is easy." in written and "And more" not in written and "The question" not in written
         assert "It is long. How long?" in written
     assert "In short." not in page and '<div class="prose words"><p>One.</p>' in page
     section = (tmp_path / "cpu" / "00-counting.html").read_text()
-    assert (
-        len(re.findall(r'<div class="prose takeaway" id="said-\d+"><p><strong>In short\.</strong></p>', section)) == 1
-    )
-    assert "<b>total = </b><b>42</b>" in page and page.index("Start reading") < page.index("<b>42</b>")
+    assert len(re.findall(r'<div class="prose takeaway" id="said-\d+"><p><strong>In short\.', section)) == 1
     [anchor] = re.findall(r'href="cpu/00-counting\.html#([\w-]+)"', page)
     assert re.search(rf'id="{anchor}">\s*<div class="code"><code>\s*total', section)
-    assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
+    order = ("Start reading", "<b>total = </b><b>42</b>", 'id="sections"', 'id="machines"')
+    assert [*map(page.index, order)] == sorted(map(page.index, order))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.pages.test_compose import LECTURE, lecture
+from tests.pages.lectures import LECTURE, lecture
 from trace_tools.cli import main
 from trace_tools.errors import UsageError
 from trace_tools.pages.site import stale_files
@@ -60,23 +60,17 @@ def test_each_kind_of_difference_is_reported(site: Path) -> None:
     assert "trace-tools render" in lines[-1]
 
 
-def test_changed_prose_makes_pages_stale(site: Path) -> None:
-    Path("lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
-    assert {line.split(": ")[0] for line in stale_files(site)} >= {"rendered/cpu/00-first.html"}
-
-
-def test_a_renamed_machine_makes_only_what_lists_it_stale(site: Path) -> None:
+def test_what_makes_pages_stale(site: Path) -> None:
     os.rename(site / "other", site / "third")
     stale = {line.split(": ")[0] for line in stale_files(site)}
     assert stale >= {"rendered/index.html", "rendered/index.md", "rendered/machines.js"}
     assert not [name for name in stale if name.startswith(("rendered/cpu/", "rendered/third/"))]
+    Path("lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    assert {line.split(": ")[0] for line in stale_files(site)} >= {"rendered/cpu/00-first.html"}
 
 
-def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
+def test_missing_traces_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no traces; expected \*/trace.yaml"):
         list(stale_files(tmp_path / "nothing"))
-
-
-def test_a_missing_trace_is_an_error() -> None:
     result = CliRunner().invoke(main, ["render", "--check", *TRACES, "rendered/cpu/typo.yaml"])
     assert (result.exit_code, result.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")

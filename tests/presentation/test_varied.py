@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from tests.cases_in_one import each
 from tests.pages.recording import Recording
-from tests.pages.test_html import Page, html, site_context
+from tests.pages.written import Page, html, markdown
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.pages.overview import run_facts
 from trace_tools.presentation.markdown_text import to_markdown
 from trace_tools.presentation.prose import to_html
@@ -35,11 +34,6 @@ def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) 
     recording = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
     recording.step(recording.call(recording.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
     return recording.trace(run=RUN)
-
-
-def markdown(trace: Trace) -> str:
-    document = make_document(trace)
-    return MarkdownWriter(document, site_context()).section(document.sections[0])
 
 
 def test_varied_numbers_have_accessible_range_tooltips() -> None:
