@@ -14,8 +14,7 @@ from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
 
 LECTURE = '''
-import asyncio, atexit, contextlib, ctypes, functools, inspect, multiprocessing, os, pickle, signal, subprocess, sys
-import time, traceback
+import asyncio, atexit, contextlib, ctypes, functools, inspect, multiprocessing, os, pickle, subprocess, sys, traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from trace_tools import measure
@@ -35,11 +34,9 @@ def main():
     said("begin")
     folder()
     output()
-    names(1, b=2)
     caught()
     asyncio.run(awaited())
     timed()
-    asyncio.run(signalled())
     forks()
     said("end")
     sys.exit()
@@ -69,17 +66,6 @@ def output():
     said(subprocess.run("echo a program; exit 3", shell=True).returncode)
     ctypes.CDLL(None).puts(b"a line of C")
     ctypes.CDLL(None).fflush(None)
-
-def names(a, b):
-    with contextlib.nullcontext() as c:
-        assert a + 1 == b
-        said(sorted(locals()), sorted(vars()), dir(), takes(**locals()))
-        local = locals()
-        said(local is locals() or sys.version_info >= (3, 13), "local" in locals(), eval("a + b"))
-    said([name for name in {*globals(), *dir(sys.modules[__name__]), *vars(neighbour)} if not name.isidentifier()])
-
-def takes(a, b, c):
-    return a, b, c
 
 def check(x):
     assert x > 0, f"{x}"
@@ -137,10 +123,7 @@ async def awaited():
     said([str(error) for error in await asyncio.gather(task(), task(), return_exceptions=True)])
 
 def timed():
-    """Holds in every timed run, never where something is metered nor where clocks are wrong."""
-    wall, steady = time.perf_counter(), time.monotonic()
-    time.sleep(0.05)
-    assert abs((time.perf_counter() - wall) / (time.monotonic() - steady) - 1) < 0.2, "clocks agree"
+    """Holds in every timed run, never where something is metered"""
     assert not metered(), "as fast as it should be"
     measure(lambda: check(3))
     try:
@@ -151,15 +134,6 @@ def timed():
 def metered():
     import torch.utils._python_dispatch as modes
     return any("metering" in type(mode).__module__ for mode in modes._get_current_dispatch_mode_stack())
-
-async def signalled():
-    times = []
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, times.append, 1)
-    for i in range(20):
-        os.kill(os.getpid(), signal.SIGHUP)
-        done = [i]  # @inspect done
-        await asyncio.sleep(0.005)
-    said(len(times))
 
 MODULE = [sorted(vars()) == sorted(globals()), [name for name in dir() if not name.isidentifier()]]
 
@@ -180,47 +154,57 @@ def forks():
         return
     said("status", os.waitpid(child, 0)[1] >> 8)
 '''
-
-CHECKS = """
+FILES = {
+    "course/lecture.py": LECTURE,
+    "beside/x": "beside",
+    "course/.env": "hidden",
+    "course/data": "data",
+    "course/neighbour.py": """
+from pathlib import Path
+def data():
+    return (Path(__file__).parent / 'data').read_text()
+""",
+    "course/checks.py": """
 def catching(f):
     try:
         return f()
     except AssertionError as error:
         return str(error)
-"""
+""",
+}
 
 
 @pytest.mark.slow
 def test_each_run_prints_the_same_as_a_plain_run(environment: dict[str, str], tmp_path: Path) -> None:
     course = tmp_path / "all/course"
-    course.mkdir(parents=True)
-    (tmp_path / "all/beside").mkdir()
-    (tmp_path / "all/beside/x").write_text("beside", encoding="utf-8")
-    (course / ".env").write_text("hidden", encoding="utf-8")
-    (course / "data").write_text("data", encoding="utf-8")
-    neighbour = "from pathlib import Path\ndef data():\n    return (Path(__file__).parent / 'data').read_text()\n"
-    (course / "neighbour.py").write_text(neighbour, encoding="utf-8")
-    (course / "checks.py").write_text(CHECKS, encoding="utf-8")
-    path = course / "lecture.py"
-    path.write_text(LECTURE, encoding="utf-8")
+    for name, text in FILES.items():
+        (tmp_path / "all" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "all" / name).write_text(text, encoding="utf-8")
     variables = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
-    options = ["--passes", "1", "-o", "../rendered", "--name", "cpu"]
-    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", *options]
-    completed = subprocess.run(
-        command, cwd=course, env={**variables, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
-    )
-    assert completed.returncode == 0, completed.stderr
+
+    def run(log: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=course,
+            env={**variables, "LOG": str(tmp_path / log)},
+            capture_output=True,
+            timeout=170,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done
+
+    run("traced", "-m", "trace_tools", "trace", "lecture.py", "--passes", "1", "-o", "../rendered", "--name", "cpu")
     assert (course / "data").read_text() == "data" and len(list(course.iterdir())) == 5
     assert not list((tmp_path / "all/rendered").glob(".run-*"))
-
-    as_script = "import os, sys; sys.argv, sys.path[0] = ['lecture.py'], os.getcwd(); import lecture; lecture.main()"
-    command = [sys.executable, "-c", as_script]
-    plain = subprocess.run(command, cwd=course, env={**variables, "LOG": f"{tmp_path}/plain"}, capture_output=True)
-    assert plain.returncode == 0, plain.stderr
+    plain = run(
+        "plain",
+        "-c",
+        "import os, sys; sys.argv, sys.path[0] = ['lecture.py'], os.getcwd(); import lecture; lecture.main()",
+    )
     expected = (tmp_path / "plain").read_text(encoding="utf-8")
     runs = (tmp_path / "traced").read_text(encoding="utf-8").split("begin\n")[1:]
-    logs = [_in_the_folder("begin\n" + run) for run in runs]
-    assert "\n20\n" in expected, "all 20 signals arrived"
+    # the private copy in paths gets the name of the folder, as in a plain run
+    logs = [re.sub(r"\.course-trace-\d+", "course", "begin\n" + run) for run in runs]
     assert len(logs) == 3 and set(logs) == {expected}, "cold, warm and counted"
 
     trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
@@ -229,16 +213,7 @@ def test_each_run_prints_the_same_as_a_plain_run(environment: dict[str, str], tm
     assert trace.run.complete and all(step.claim.held for step in steps if step.claim)
     assert all(step.meters is None or step.meters.why is None for step in steps)
     printed = "".join(step.stdout or "" for step in steps)
-    assert _lines(printed) == _lines(plain.stdout.decode()) and not problems(trace)
+    assert sorted(printed.splitlines()) == sorted(plain.stdout.decode().splitlines()) and not problems(trace)
     outputs = {LECTURE.splitlines()[step.line - 1].strip()[:9]: step.stdout or "" for step in steps if step.stdout}
     assert outputs["os.system"] == "a shell\n" and outputs["os.write("] == "a descriptor\n"
     assert "a child\n" in outputs.get('said("sta', "") + outputs.get("if (child", ""), "while the parent forks or waits"
-
-
-def _in_the_folder(text: str) -> str:
-    """Give the private copy in paths the name of the folder, as in a plain run."""
-    return re.sub(r"\.course-trace-\d+", "course", text)
-
-
-def _lines(text: str) -> list[str]:
-    return sorted(line for line in text.splitlines())

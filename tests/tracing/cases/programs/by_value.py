@@ -1,16 +1,15 @@
 """Functions and classes that other processes get by value, and copies in this process."""
-# needs cloudpickle, dill, joblib
-import asyncio, functools, marshal, pickle, subprocess, sys
+# needs cloudpickle, joblib
+import asyncio, functools, marshal, subprocess, sys
 
-import cloudpickle, dill
+import cloudpickle
 from joblib import Parallel, delayed
 
 BASE = 3
 
 
 def main():
-    here()
-    there()
+    here_and_there()
     pools()
 
 
@@ -64,43 +63,29 @@ def fib(n):
     return fib(n - 1) + fib(n - 2)
 
 
-def names(a, b=2):
+def failing(x):
     with open("/dev/null"):
         c = 3
-    return sorted(locals()), dir()
-
-
-def failing(x):
     try:
         assert x, f"bad {x}"
     except AssertionError as error:
-        return str(error), error.__context__
+        return str(error), error.__context__, sorted(locals())
 
 
-def used(double, Model, inner, count, later, fib, names, failing, part):
+def used(double, Model, inner, count, later, fib, failing, part):
     model = Model.make(2)
     numbers = double(5), model.run(3), model.size, inner(1), inner(1), list(count(3)), fib(6), part()
-    return numbers, names(1), failing(0), asyncio.run(later(4))
+    return numbers, failing(0), asyncio.run(later(4))
 
 
-def things():
-    return double, Model, closure(5), count, later, fib, names, failing, functools.partial(double, 4)
-
-
-def here():
-    for library in (cloudpickle, dill):
-        print(used(*library.loads(library.dumps(things()))))
-
-
-LOADED = "import sys; from {0} import load; f, args = load(sys.stdin.buffer); print(f(*args))"
+LOADED = "import sys; from pickle import load; f, args = load(sys.stdin.buffer); print(f(*args))"
 MARSHALLED = "import sys, types, marshal; fib = types.FunctionType(marshal.load(sys.stdin.buffer), globals()); print(fib(7))"
 
 
-def there():
-    sent = {LOADED.format("pickle"): cloudpickle.dumps((used, things()))}
-    sent[LOADED.format("dill")] = dill.dumps((used, things()), recurse=True)
-    sent[MARSHALLED] = marshal.dumps(fib.__code__)
-    for code, content in sent.items():
+def here_and_there():
+    things = double, Model, closure(5), count, later, fib, failing, functools.partial(double, 4)
+    print(used(*cloudpickle.loads(cloudpickle.dumps(things))))
+    for code, content in {LOADED: cloudpickle.dumps((used, things)), MARSHALLED: marshal.dumps(fib.__code__)}.items():
         done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True)
         print(done.stdout.decode(), done.stderr.decode()[-300:])
 
@@ -112,7 +97,6 @@ def read(path):
 
 def pools():
     """Workers of loky: Python does not wait for them, and those of the first run work in the second"""
-    print(Parallel(n_jobs=2)(delayed(double)(n) for n in range(4)))
     print(Parallel(n_jobs=2)(delayed(Model(n).run)(n) for n in range(4)))
     with open("numbers.txt", "w") as file:
         file.write("1 2 3")

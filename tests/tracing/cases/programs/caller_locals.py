@@ -15,17 +15,12 @@ class Model(Saves):
         with open("/dev/null"):
             assert width > depth
             print(self.save(), self.saved)
-        self.area = width * depth
 
 
 class Updated:
     def __init__(self, a, b):
         self.__dict__.update(locals())
         del self.__dict__["self"]
-
-
-class Looped:
-    def __init__(self, a, b=1):
         for name, value in locals().items():
             if name != "self":
                 setattr(self, name, value)
@@ -41,11 +36,6 @@ def config(a, b):
     return Config(**locals())
 
 
-def formatted(a, b):
-    c = a + b
-    return "{a} {b} {c}".format(**locals()), "%(a)s" % vars(), dir(), eval("a + c")
-
-
 def caller():
     entry = inspect.stack()[1]
     return entry.function, entry.lineno, entry.code_context
@@ -57,7 +47,7 @@ def main():
 
 def build():
     Model(3, 1, 7, flag=False, z=9)
-    print(vars(Updated(1, 2)), vars(Looped(1)), config(1, 2), formatted(1, 2))
+    print(vars(Updated(1, 2)), config(1, 2))
     print(caller())
 
 

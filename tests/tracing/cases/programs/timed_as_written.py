@@ -8,10 +8,6 @@ from trace_tools import measure
 
 class Layer:
     def forward(self, x):
-        y = self.inner(x)
-        return y
-
-    def inner(self, x):
         def added(z, i):
             z = z + i
             return z
@@ -29,7 +25,7 @@ def counted(n):
 
 
 def in_thread(f):
-    thread = threading.Thread(target=f)
+    thread = threading.Thread(target=lambda: [f() for _ in range(50)])
     thread.start()
     thread.join()
 
@@ -37,17 +33,16 @@ def in_thread(f):
 def main():
     compare()
     claims()
-    print(Layer().forward(1))
 
 
 def compare():
-    layer = Layer()
+    forward = lambda: Layer().forward(1)
     # without a statement that a probe could precede
     inline = lambda: sum((lambda z, i: z + i)(0, i) for i in (lambda n: (i + 1 for i in range(n)))(20))
-    own, same = (m.seconds for m in measure(lambda: layer.forward(1), inline))
-    timed = min(timeit.repeat(lambda: layer.forward(1), number=2000, repeat=3)) / 2000
-    bench = torch.utils.benchmark.Timer("layer.forward(1)", globals={"layer": layer}).blocked_autorange(min_run_time=0.05)
-    threads = [m.seconds for m in measure(lambda: in_thread(lambda: [layer.forward(1) for _ in range(50)]), lambda: in_thread(lambda: [inline() for _ in range(50)]))]
+    own, same = (m.seconds for m in measure(forward, inline))
+    timed = min(timeit.repeat(forward, number=2000, repeat=3)) / 2000
+    bench = torch.utils.benchmark.Timer("forward()", globals={"forward": forward}).blocked_autorange(min_run_time=0.05)
+    threads = [m.seconds for m in measure(lambda: in_thread(forward), lambda: in_thread(inline))]
     print([seconds < 3 * same for seconds in (own, timed, bench.median)], threads[0] < 3 * threads[1])
 
 
