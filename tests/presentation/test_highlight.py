@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.cases_in_one import each
-from trace_tools.presentation import highlight
+from trace_tools.presentation.page_shell import highlighted
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,9 +24,9 @@ SOURCES = {
 @each("name", SOURCES)
 def test_highlighting_keeps_the_text_of_each_line(name: str) -> None:
     lines = SOURCES[name].split("\n")
-    shown = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in highlight.highlighted(lines)]
+    shown = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in highlighted(lines)]
     assert shown == [line.replace("\r", "␍") for line in lines]
 
 
 def test_strings_of_several_lines_are_highlighted() -> None:
-    assert highlight.highlighted(('x = """', "def f(): pass", '"""'))[1] == '<span class="s">def f(): pass</span>'
+    assert highlighted(('x = """', "def f(): pass", '"""'))[1] == '<span class="s">def f(): pass</span>'

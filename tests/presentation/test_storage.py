@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+import re
+from xml.etree.ElementTree import Element
 
 import pytest
 
 from tests.messages import says
-from tests.presentation.reading import circles, read, words
+from tests.presentation.reading import read, words
 from trace_tools.presentation.charts.storage import storage
 from trace_tools.trace.model import Tensor
 
@@ -16,20 +18,26 @@ def tensor(shape: list[int], strides: list[int], offset: int = 0, cells: int = 6
                   elements=[float(n) for n in range(count)])  # fmt: skip
 
 
-def test_dots_of_a_view_mark_the_elements_torch_reads() -> None:
+def rows_of(root: Element) -> list[list[tuple[float, str]]]:
+    """Return the numbers in each row below the cells: position and text."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for text in root.iter("text"):
+        if re.match(r"var\(--s\d", text.get("fill", "")):
+            rows.setdefault(float(text.get("y", 0)), []).append((float(text.get("x", 0)), text.text or ""))
+    return [rows[y] for y in sorted(rows)]
+
+
+def test_the_elements_of_a_view_are_numbered_in_reading_order() -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(6.0).view(2, 3)
     view = x.t()[1:]
     view_tensor = tensor(list(view.shape), list(view.stride()), view.storage_offset())
     root = read(storage("x", tensor([2, 3], [3, 1]), [("y", view_tensor)]))
-    marks = circles(root)
-    cell = marks[1][0] - marks[0][0]
-    of_x, of_y = (
-        {round((mx - marks[0][0]) / cell) for mx, my in marks if my == y} for y in sorted({y for _, y in marks})
-    )
-    assert of_x == set(range(6))
-    assert of_y == {int(number) for number in view.flatten().tolist()}  # each element equals its address
-    assert "dim 0: +3" in words(root) and "dim 1: +1" in words(root)
+    of_x, of_y = rows_of(root)
+    cell = of_x[1][0] - of_x[0][0]
+    assert [int(number) for _, number in of_x] == [*range(6)]
+    places = {int(number): round((at - of_x[0][0]) / cell) for at, number in of_y}
+    assert [places[n] for n in range(view.numel())] == view.flatten().tolist()  # each element equals its address
 
 
 def test_trivial_and_large_storages_are_not_drawn() -> None:
@@ -50,10 +58,9 @@ def test_a_drawing_reports_what_it_leaves_out() -> None:
     numbers = [int(word) for word in words(root) if word.isdigit()]
     first = view.storage_offset()
     assert set(range(first, first + len(view))) <= set(numbers)  # the addresses of its elements
-    shown = len(circles(root))
-    assert shown == len(view) and f"… {1024 - 12:,} more of 1,024 elements, {first:,} of them before these" in words(
-        root
-    )
+    assert len(rows_of(root)[0]) == len(
+        view
+    ) and f"… {1024 - 12:,} more of 1,024 elements, {first:,} of them before these" in words(root)
 
     views = [(f"view{n}", tensor([1], [1], n, 20)) for n in range(20)]
     root = read(storage("x", tensor([20], [1], cells=20), views))

@@ -24,7 +24,7 @@ from trace_tools.analysis.floors import Floor, floor_in_words, floor_of
 from trace_tools.machines.peaks import KnownMachine
 from trace_tools.pages.document import Section, rows_shown
 from trace_tools.pages.margin import UNLIKE, timed, worth_saying
-from trace_tools.presentation.payload import packed
+from trace_tools.presentation.page_shell import packed
 from trace_tools.trace.model import Step
 from trace_tools.util import formats
 

@@ -57,8 +57,7 @@ from trace_tools.pages.section_charts import section_figures, views_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
-from trace_tools.presentation.highlight import highlighted
-from trace_tools.presentation.page_shell import Assets, allowed, assets
+from trace_tools.presentation.page_shell import Assets, allowed, assets, highlighted
 from trace_tools.presentation.report import templates_with_reports
 from trace_tools.trace.model import Explore, Image, Step, Trace, Value, Video
 from trace_tools.util import formats

@@ -36,7 +36,7 @@ from trace_tools.presentation.markdown_text import (
     table,
     to_markdown,
 )
-from trace_tools.presentation.page_shell import HERE, environment
+from trace_tools.presentation.page_shell import environment
 from trace_tools.presentation.varied import in_words, with_range
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
@@ -172,7 +172,7 @@ class Format(Generic[K]):
 
 @lru_cache(maxsize=1)
 def _macros() -> Any:
-    return environment(HERE / "templates").get_template("narratives.html.j2").module
+    return environment().get_template("narratives.html.j2").module
 
 
 def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:

@@ -25,7 +25,7 @@ from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.pages.margin import claim_text
-from trace_tools.presentation.payload import packed
+from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
 from trace_tools.trace import shapes
 from trace_tools.trace.model import Element, Frame, Step, Value

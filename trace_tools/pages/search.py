@@ -16,7 +16,7 @@ from trace_tools.pages import overview
 from trace_tools.pages.document import Block, CodeListing, CodeRow, Document, Narration, visible
 from trace_tools.pages.narration import FORMATS
 from trace_tools.presentation import prose
-from trace_tools.presentation.payload import packed
+from trace_tools.presentation.page_shell import packed
 from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
 

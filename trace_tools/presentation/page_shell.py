@@ -1,8 +1,9 @@
-"""The shell of every HTML page: templates that escape everything, and a content policy for its scripts and styles.
+"""The shell of every HTML page: templates that escape everything, a content policy for its scripts and styles, data for
+the scripts, and highlighted code.
 
-    environment(HERE / "templates").get_template("section.html.j2").render(assets=assets("page"), …)
-
-Pages and reports (`diff`) add their own templates, filters, styles and scripts.
+    environment().get_template("section.html.j2").render(assets=assets("page"), …)
+    packed({"frames": [], "stops": []})                  "eNq1W…": for `unpack` of page.js
+    highlighted(("x = 1", "y = 2"))                       one string of HTML for each line
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from pygments import highlight
+from pygments.filter import simplefilter
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Text, _TokenType
 
 from trace_tools.presentation import prose
 from trace_tools.util import formats
@@ -70,10 +80,38 @@ def section_script() -> str:
     return f"page.sectionStyle = {json.dumps(style, ensure_ascii=False)};\n{script}"
 
 
-def environment(*folders: Path) -> Environment:
-    """Return the templates of some folders, with the filters that pages and reports share."""
+def packed(plain: Any) -> str:
+    """Return plain data as deflated JSON in base64; equal data gives equal bytes."""
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+# The kinds of tokens that `page.css` colours; others are plain text, because a page has thousands of them.
+COLOURED = (Keyword, Operator.Word, String, Comment, Number, Name.Decorator, Name.Function, Name.Class, Name.Builtin)
+
+
+@simplefilter
+def _coloured(
+    self: object, lexer: Lexer | None, stream: Iterable[tuple[_TokenType, str]], options: dict[str, Any]
+) -> Iterator[tuple[_TokenType, str]]:
+    coloured: dict[_TokenType, _TokenType] = {}
+    for kind, text in stream:
+        if kind not in coloured:
+            coloured[kind] = next((one for one in COLOURED if kind in one), Text)
+        yield coloured[kind], text
+
+
+def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the HTML of each line of a Python source, with Pygments' short classes."""
+    lexer = PythonLexer(stripnl=False, ensurenl=False, filters=[_coloured()])
+    text = "\n".join(formats.visible(line.replace("\r", "␍")) for line in lines)
+    return tuple(highlight(text, lexer, HtmlFormatter(nowrap=True)).split("\n"))[: len(lines)]
+
+
+def environment(folder: Path = HERE / "templates") -> Environment:
+    """Return the templates, with the filters that pages and reports share."""
     templates = Environment(
-        loader=FileSystemLoader(folders),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, folded, inline_markdown, table
-from trace_tools.presentation.page_shell import HERE, assets, environment
+from trace_tools.presentation.page_shell import assets, environment
 from trace_tools.util import formats
 
 Form = Literal["terminal", "md", "html"]
@@ -286,7 +286,7 @@ def _environment() -> Environment:
 
 def templates_with_reports() -> Environment:
     """Return the templates, with the tests that those of reports need."""
-    templates = environment(HERE / "templates")
+    templates = environment()
     for kind in (Chart, Part, Phrase):
         templates.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
     return templates

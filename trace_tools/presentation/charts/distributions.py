@@ -8,8 +8,7 @@ histogram(Statistics(min=-3.1, max=3.0, histogram=[1, 4, 9, 4, 2]))      bars fo
 from __future__ import annotations
 
 from trace_tools.analysis.rates import Timing
-from trace_tools.presentation.charts.axes import Scale
-from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour
+from trace_tools.presentation.charts.drawing import SOFT, TICK, Drawing, Scale, colour
 from trace_tools.trace.model import Statistics
 from trace_tools.util import formats
 
@@ -17,7 +16,6 @@ WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
 MOST_SAMPLES = 200  # most samples in a row
 FAR = 20  # times the shortest; beyond it the strip is logarithmic
-LETTERS = 11
 
 
 def samples(timing: Timing) -> str | None:
@@ -35,16 +33,15 @@ def samples(timing: Timing) -> str | None:
             if ns > 0:
                 paint = {"fill": colour(0), "fill_opacity": 0.7} if filled else {"fill": "none", "stroke": colour(1)}
                 drawing.circle((across(ns), y), 3.6, **paint)
-    drawing.text((EDGE, 38), formats.duration(low), size=LETTERS)
-    drawing.text((WIDTH - EDGE, 38), formats.duration(high), size=LETTERS, anchor="end")
-    drawing.text((WIDTH / 2, 38), "● warm ○ first run" if cold else "● warm", size=LETTERS, anchor="middle")
+    drawing.text((EDGE, 38), formats.duration(low), size=TICK)
+    drawing.text((WIDTH - EDGE, 38), formats.duration(high), size=TICK, anchor="end")
+    drawing.text((WIDTH / 2, 38), "● warm ○ first run" if cold else "● warm", size=TICK, anchor="middle")
     words = f"{len(timing.samples_ns)} warm runs from {_range(timing.samples_ns)}"
     return drawing.inline(words + (f"; first runs from {_range(cold)}" if cold else ""))
 
 
 def _range(times_ns: tuple[int, ...]) -> str:
-    shortest, longest = formats.duration(min(times_ns)), formats.duration(max(times_ns))
-    return f"{shortest} to {longest}"
+    return f"{formats.duration(min(times_ns))} to {formats.duration(max(times_ns))}"
 
 
 def histogram(statistics: Statistics) -> str | None:
@@ -62,10 +59,8 @@ def histogram(statistics: Statistics) -> str | None:
     drawing.path(bars, fill=colour(0), fill_opacity=0.75)
     drawing.line((0, TALL), (WIDTH, TALL), stroke=SOFT)
     least, largest = formats.number(low, 4), formats.number(high, 4)
-    drawing.text((0, BARS - 4), least, size=LETTERS)
-    drawing.text((WIDTH, BARS - 4), largest, size=LETTERS, anchor="end")
-    tallest = "at most {n} in a bin".format(n=f"{most:,}")
-    drawing.text((WIDTH / 2, BARS - 4), tallest, size=LETTERS, anchor="middle", fill=SOFT)
-    words = "Histogram of {elements} from {least} to {most}, {n} bins."
+    drawing.text((0, BARS - 4), least, size=TICK)
+    drawing.text((WIDTH, BARS - 4), largest, size=TICK, anchor="end")
+    drawing.text((WIDTH / 2, BARS - 4), f"at most {most:,} in a bin", size=TICK, anchor="middle", fill=SOFT)
     elements = formats.plural(sum(bins), "element")
-    return drawing.inline(words.format(elements=elements, least=least, most=largest, n=len(bins)))
+    return drawing.inline(f"Histogram of {elements} from {least} to {largest}, {len(bins)} bins.")

@@ -31,8 +31,8 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
         """Draw a block, the n-th of its caller, with its contents below."""
         took, tip, link = formats.duration(time.ns), time.code, time.anchor
         if time.line:
-            times = " ({n} executions)".format(n=f"{time.executions:,}") if time.executions > 1 else ""
-            tip = f"line {time.line}: {time.code}" + times
+            times = f" ({time.executions:,} executions)" if time.executions > 1 else ""
+            tip = f"line {time.line}: {time.code}{times}"
             link = f"{page}#{link}" if link else ""
         else:
             page = link.partition("#")[0]
@@ -50,8 +50,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
     draw(root, 0.0, WIDTH, 0, 0, "")
     longest = sorted(root.inside, key=lambda inner: -inner.ns)[:6]
     parts = [f"{formats.one_line(t.code, 60)}: {formats.percent(t.ns / root.ns)}" for t in longest if t.ns]
-    words = "{time} in all. Most of it: {parts}.".format(time=formats.duration(root.ns), parts="; ".join(parts))
-    return drawing.svg(prefix, title, words)
+    return drawing.svg(prefix, title, f"{formats.duration(root.ns)} in all. Most of it: {'; '.join(parts)}.")
 
 
 def _widths(time: StatementTime, width: float) -> list[tuple[StatementTime, float]]:

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trace_tools.presentation.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
-from trace_tools.presentation.charts.drawing import ABOVE, SOFT, Drawing, Labels, colour, steps
+from trace_tools.presentation.charts.drawing import SOFT, TICK, Axes, Drawing, Scale, binary_ticks, colour, grid_up
 from trace_tools.util import formats
 
 WIDTH, HEIGHT = 680.0, 220.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
-NAMED = 4  # peaks labelled with their lines
-APART = 110.0  # pixels between labels
+NAMED = 4  # most peaks labelled with their lines
+APART = 130.0  # pixels between labels
 LEAST_BYTES = 4096  # sections with less have no figure
-MOST_POINTS = 1_200  # most points of a path; longer paths are thinned out, but keep their peaks
+MOST_POINTS = 600  # longer paths are thinned out, but keep their peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +35,34 @@ class MemoryPoint:
 
 def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, step by step") -> str | None:
     """Draw bytes over steps; None if all tensors together stayed small."""
-    most = max((point.peak_bytes for point in points), default=0)
-    if most < LEAST_BYTES or len(points) < 2:
+    by_peak = sorted(points, key=lambda point: -point.peak_bytes)
+    if len(points) < 2 or by_peak[0].peak_bytes < LEAST_BYTES:
         return None
     drawing = Drawing(WIDTH, HEIGHT)
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
-    up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
+    up = Scale(0, by_peak[0].peak_bytes * 1.04, HEIGHT - BOTTOM, TOP)
     grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
     size = -(-len(points) // MOST_POINTS)  # size of the groups of neighbours; only the highest point of each is drawn
     groups = (points[at : at + size] for at in range(0, len(points), size))
-    highest_points = [max(group, key=lambda p: p.peak_bytes) for group in groups]
-    drawn = [(across(p.number - 1), p) for p in highest_points]
-    live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in drawn)], across.end)
-    drawing.path(f"{live}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
-    drawing.path(live, stroke=colour(0), width=1.4)
+    drawn = [(across(p.number - 1), p) for p in (max(group, key=lambda p: p.peak_bytes) for group in groups)]
+    live = f"M{across.start:g} {up.start:g}" + "".join(f"H{x:.1f}V{up(p.live_bytes):.1f}" for x, p in drawn)
+    drawing.path(f"{live}H{across.end:g}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
+    drawing.path(f"{live}H{across.end:g}", stroke=colour(0), width=1.4)
     peaks = [(x, p) for x, p in drawn if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
-    _name_peaks(drawing, points, drawn, across, up)
+    named: list[float] = []  # x of the labelled peaks
+    for point in by_peak:
+        x, y = across(point.number - 1), up(point.peak_bytes)
+        if point.peak_bytes < up.high / 8 or len(named) == NAMED:
+            break
+        if all(abs(x - other) >= APART for other in named):
+            named.append(x)
+            words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+            with drawing.linked(point.link, words):
+                drawing.circle((x, y), 3, fill=colour(1))
+                aside, anchor = (5, "") if x < WIDTH - APART else (-5, "end")
+                drawing.text((x + aside, y - 5), words, size=TICK, anchor=anchor, halo=True)
     y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
     first, last = (f"step {point.number}" for point in (points[0], points[-1]))
     drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
@@ -62,39 +71,6 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     drawing.text((middle - 112, y), "alive after a step", size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
     drawing.text((middle + 35, y), "peak during a step", size=TICK)
-    highest = max(points, key=lambda p: p.peak_bytes)
-    most_bytes, end_bytes = formats.byte_size(highest.peak_bytes), formats.byte_size(points[-1].live_bytes)
-    words = f"Across: {len(points)} steps. At most {most_bytes}, at {highest.name}; {end_bytes} alive at the end."
+    most_bytes, end_bytes = formats.byte_size(by_peak[0].peak_bytes), formats.byte_size(points[-1].live_bytes)
+    words = f"Across: {len(points)} steps. At most {most_bytes}, at {by_peak[0].name}; {end_bytes} alive at the end."
     return drawing.svg(prefix, title, words)
-
-
-def _name_peaks(
-    drawing: Drawing,
-    points: Sequence[MemoryPoint],
-    drawn: Sequence[tuple[float, MemoryPoint]],
-    across: Scale,
-    up: Scale,
-) -> None:
-    """Label the highest peaks, without covering bytes or other labels."""
-    labels = Labels((LEFT, 0, WIDTH, up.start))
-    corners = [(across.start, up.start)]
-    for x, point in drawn:
-        live, peak = up(point.live_bytes), up(point.peak_bytes)
-        corners += [(x, corners[-1][1]), (x, peak), (x, live)]
-    labels.avoid([*corners, (across.end, corners[-1][1])])
-    named: list[float] = []  # x of the labelled peaks
-    for point in sorted(points, key=lambda p: -p.peak_bytes):
-        x, y = across(point.number - 1), up(point.peak_bytes)
-        if point.peak_bytes < up.high / 8 or len(named) == NAMED:
-            return
-        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
-        if any(abs(x - other) < APART for other in named):
-            continue
-        position = labels.beside((x, y), words, TICK, ABOVE)
-        if position is None:
-            continue
-        named.append(x)
-        labels.avoid([(x, y)])
-        with drawing.linked(point.link, words):
-            drawing.circle((x, y), 3, fill=colour(1))
-            drawing.text(position[0], words, size=TICK, anchor=position[1])
