@@ -11,17 +11,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from tests.cases_in_one import each
 from trace_tools.metering.compiling import records_graph
 
 X = torch.ones(3)
-
-
-def asking_function(answers: list[bool]) -> Callable[[Any], Any]:
-    def f(x: Any) -> Any:
-        answers.append(records_graph())
-        return x + 1
-
-    return f
 
 
 def exported(f: Callable[[Any], Any]) -> None:
@@ -37,30 +30,32 @@ def run_in_mode(mode: Any, f: Callable[[Any], Any]) -> None:
         f(torch.ones(3))
 
 
-RECORDING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
-    "jit.trace": lambda f: torch.jit.trace(f, X, check_trace=False),
-    "fx": torch.fx.symbolic_trace,
-    "make_fx": lambda f: make_fx(f)(X),
-    "make_fx, fake": lambda f: make_fx(f, tracing_mode="fake")(X),
-    "make_fx, symbolic": lambda f: make_fx(f, tracing_mode="symbolic")(X),
-    "make_fx, before dispatch": lambda f: make_fx(f, pre_dispatch=True)(X),
-    "AOTAutograd": lambda f: aot_function(f, fw_compiler=lambda graph, inputs: graph)(X),
-    "export": exported,
-    "symbolic sizes": lambda f: run_in_mode(FakeTensorMode(shape_env=ShapeEnv()), f),
-}
-COMPUTING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
-    "plainly": lambda f: f(X),
-    "fake": lambda f: run_in_mode(FakeTensorMode(), f),
-    "vmap": lambda f: torch.func.vmap(f)(X),
-    "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(X),
-    "inference": lambda f: run_in_mode(torch.inference_mode(), f),
-}
+@each(
+    ("run", "recording"),
+    [
+        (lambda f: torch.jit.trace(f, X, check_trace=False), True),
+        (torch.fx.symbolic_trace, True),
+        (lambda f: make_fx(f)(X), True),
+        (lambda f: make_fx(f, tracing_mode="fake")(X), True),
+        (lambda f: make_fx(f, tracing_mode="symbolic")(X), True),
+        (lambda f: make_fx(f, pre_dispatch=True)(X), True),
+        (lambda f: aot_function(f, fw_compiler=lambda graph, inputs: graph)(X), True),
+        (exported, True),
+        (lambda f: run_in_mode(FakeTensorMode(shape_env=ShapeEnv()), f), True),
+        (lambda f: f(X), False),
+        (lambda f: run_in_mode(FakeTensorMode(), f), False),
+        (lambda f: torch.func.vmap(f)(X), False),
+        (lambda f: torch.func.grad(lambda x: f(x).sum())(X), False),
+        (lambda f: run_in_mode(torch.inference_mode(), f), False),
+    ],
+)
+def test_running_tracers_of_torch_are_detected(run: Callable[[Callable[[Any], Any]], Any], recording: bool) -> None:
+    answers: list[bool] = []
 
+    def f(x: Any) -> Any:
+        answers.append(records_graph())
+        return x + 1
 
-def test_running_tracers_of_torch_are_detected() -> None:
-    for recording, runs in ((True, RECORDING), (False, COMPUTING)):
-        for name, run in runs.items():
-            answers: list[bool] = []
-            run(asking_function(answers))
-            assert answers and set(answers) == {recording}, name
-            assert not records_graph(), name
+    run(f)
+    assert answers and set(answers) == {recording}
+    assert not records_graph()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.cases_in_one import each
 from trace_tools.machines import accelerators
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.metering import measurement
@@ -22,6 +23,7 @@ from trace_tools.metering.measurement import Count, Measurement, called_once, co
 from trace_tools.metering.meters import Meter
 
 X, W = torch.rand(8, 16), torch.rand(16, 4)
+NO_OPERATOR = "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
 
 
 def test_measuring_does_not_import_torch() -> None:
@@ -64,11 +66,6 @@ def test_counting_inside_a_meter_counts_for_both() -> None:
     assert meter.totals.flops == 2048
 
 
-def test_a_view_has_no_intensity() -> None:
-    view = count(lambda: X.T)
-    assert (view.flops, view.bytes_moved, view.intensity) == (0, 0, None)
-
-
 def test_compiled_code_has_no_bytes() -> None:
     compiled = torch.compile(lambda x: x.relu() * 2, backend="eager")
     counted = count(compiled, X)
@@ -99,30 +96,15 @@ def test_a_measurement_of_a_sleep() -> None:
     assert slept.device == "cpu" or slept.device.startswith("cuda:")
 
 
-def test_short_functions_are_called_many_times_per_sample() -> None:
-    calls = 0
-
-    def f() -> None:
-        nonlocal calls
-        calls += 1
-
-    short = measure(f, repeats=4, min_seconds=0.04)
-    assert short.calls_per_sample > 1000
-    assert calls > 4 * short.calls_per_sample
-    assert short.seconds < 1e-4
-
-
-def test_long_functions_are_called_few_times() -> None:
-    calls = 0
-
-    def f() -> None:
-        nonlocal calls
-        calls += 1
-        time.sleep(0.05)
-
-    assert len(measure(f, max_seconds=0.01).samples_s) == 1
-    assert calls == 2  # one to warm up
-    assert len(measure(f, max_seconds=0.21).samples_s) <= 4  # of 20
+def test_short_functions_are_called_often_and_long_ones_few_times() -> None:
+    calls = []
+    short = measure(lambda: calls.append(1), repeats=4, min_seconds=0.04)
+    assert short.calls_per_sample > 1000 and short.seconds < 1e-4
+    assert len(calls) > 4 * short.calls_per_sample
+    calls.clear()
+    assert len(measure(lambda: calls.append(time.sleep(0.05)), max_seconds=0.01).samples_s) == 1  # type: ignore[func-returns-value]
+    assert len(calls) == 2  # one to warm up
+    assert len(measure(lambda: time.sleep(0.05), max_seconds=0.21).samples_s) <= 4  # of 20
 
 
 def test_summaries_of_samples() -> None:
@@ -144,9 +126,17 @@ def test_no_garbage_is_collected_while_samples_are_taken() -> None:
     assert gc.isenabled()
 
 
-def test_zero_repeats_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"measure: repeats is 0; expected at least 1"):
-        measure(lambda: None, repeats=0)
+@each(
+    ("functions", "options", "message"),
+    [
+        ([lambda: None], {"repeats": 0}, "repeats is 0"),
+        ([lambda: 1, 2], {}, "found an int"),
+        ([], {}, "found no function"),
+    ],
+)
+def test_wrong_arguments_are_errors(functions: list[Any], options: dict[str, int], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"measure: {message}"):
+        measure(*functions, **options)  # type: ignore[call-overload]
 
 
 def test_a_witness_may_call_each_function_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,11 +203,8 @@ def test_cuda_measurements_use_the_clock_of_the_device(monkeypatch: pytest.Monke
     assert len(measured.samples_s) == 10
     batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
     # An event is recorded again if this process was interrupted; such repetitions are dropped.
-    log = [
-        entry
-        for entry, previous in zip(cuda.log, ["", *cuda.log], strict=False)
-        if (entry, previous) != ("record",) * 2
-    ]
+    twice = [pair == ("record", "record") for pair in zip(["", *cuda.log], cuda.log, strict=False)]
+    log = [entry for entry, again in zip(cuda.log, twice, strict=True) if not again]
     last = len(log) - log[::-1].index("kernel") + 3  # the event, the wait for it, and the wait for the device
     assert log[last - len(batch) : last] == batch
 
@@ -227,9 +214,9 @@ def test_numpy_work_is_reported_as_not_counted() -> None:
     for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
         counted = count(f)
         assert (counted.flops, counted.bytes_read, counted.bytes_moved, counted.intensity) == (None, None, None, None)
-        assert counted.why == "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
+        assert counted.why == NO_OPERATOR
     view = count(lambda: X.t())
-    assert (view.flops, view.bytes_moved, view.why) == (0, 0, None)
+    assert (view.flops, view.bytes_moved, view.intensity, view.why) == (0, 0, None, None)
 
 
 def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
@@ -240,11 +227,8 @@ def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
         "print(measure(lambda: sum([1, 2])).seconds > 0, c.flops, c.peak_bytes, c.why)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    completed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
-    )
-    reason = "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
-    assert completed.stdout.strip() == f"True None None {reason}"
+    printed = subprocess.check_output([sys.executable, "-c", script], text=True, env=environment)
+    assert printed.strip() == f"True None None {NO_OPERATOR}"
 
 
 class Ramping(FakeCuda):
@@ -269,10 +253,6 @@ class Ramping(FakeCuda):
         self.busy_ms += kernel_ms
         self.over_ms = max(self.host_ms, self.over_ms) + kernel_ms
         self.host_ms += 0.005
-
-    def launch(self, calls: int) -> None:
-        for _ in range(calls):
-            self.kernel()
 
     def synchronize(self) -> None:
         self.host_ms = max(self.host_ms, self.over_ms) + 0.01
@@ -318,9 +298,7 @@ def test_a_pause_does_not_slow_the_next_measurement(ramping: Ramping) -> None:
     assert first.samples_s == pytest.approx(second.samples_s)
 
 
-def test_samples_of_compared_functions_alternate(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_samples_of_compared_functions_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     now = 0.0
     monkeypatch.setattr(measurement, "perf_counter", lambda: now)
@@ -335,10 +313,3 @@ def test_samples_of_compared_functions_alternate(
     assert "".join(calls) == "abc" + "abc" + "cba" + "abc" + "cba" + "abc" + "cba"
     assert {len(one.samples_s) for one in (a, b, c)} == {6}
     assert a.seconds == pytest.approx(c.seconds, rel=0.1)
-
-
-def test_what_is_no_function_is_an_error() -> None:
-    with pytest.raises(TypeError, match="measure: found an int"):
-        measure(lambda: 1, 2)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="measure: found no function"):
-        measure()  # type: ignore[call-overload]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from tests.cases_in_one import each
 from trace_tools.metering.meters import Meter
 
 
@@ -39,19 +39,14 @@ def test_views_share_and_keep_their_storage() -> None:
         assert meter.storages.live_bytes == 0
 
 
-def test_in_place_operators_allocate_nothing() -> None:
+def test_in_place_operators_allocate_nothing_and_resizing_what_it_needs() -> None:
     with Meter() as meter:
         x = torch.ones(1000)
         x.mul_(2).add_(1)
         torch.add(x, x, out=x)
         assert meter.take_peak() == 4000
-
-
-def test_resizing() -> None:
-    with Meter() as meter:
-        x = torch.empty(10)
-        x.resize_(1000)
-        assert meter.storages.live_bytes == 4000
+        x.resize_(2000)
+        assert meter.storages.live_bytes == 8000
 
 
 def test_storages_that_are_resized_directly() -> None:
@@ -78,24 +73,18 @@ def test_storages_that_are_resized_directly() -> None:
     assert "resize_" not in vars(torch.UntypedStorage)
 
 
-def test_earlier_tensors_count_once_they_are_used() -> None:
+def test_earlier_tensors_literals_and_parameters() -> None:
     x = torch.ones(1000)
     with Meter() as meter:
+        literal = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        linear = nn.Linear(10, 5)
+        assert meter.storages.live_bytes == literal.nbytes + 4 * 55
+        del literal, linear
         assert meter.storages.live_bytes == 0
         x.sum()
         assert meter.storages.live_bytes == 4000
         del x
         assert meter.storages.live_bytes == 0
-
-
-def test_literals_and_parameters() -> None:
-    with Meter() as meter:
-        literal = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-        assert meter.storages.live_bytes == 16
-        linear = nn.Linear(10, 5)
-        assert meter.storages.live_bytes == 16 + 4 * 55
-        del linear
-        assert meter.storages.live_bytes == literal.nbytes
 
 
 def test_borrowed_memory_is_not_tensor_memory(tmp_path: Path) -> None:
@@ -122,17 +111,13 @@ def test_a_meter_counts_one_device_type() -> None:
 def test_autograd_keeps_tensors_for_the_backward_pass() -> None:
     x, w = torch.rand(32, 64), nn.Parameter(torch.rand(64, 64))
     saved_bytes = []
-    with (
-        Meter() as meter,
-        torch.autograd.graph.saved_tensors_hooks(lambda t: saved_bytes.append(t.nbytes) or t, lambda t: t),
-    ):
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: saved_bytes.append(t.nbytes) or t, lambda t: t)
+    with Meter() as meter, hooks:
         y = torch.exp(x @ w).sum()
         assert sum(saved_bytes) == x.nbytes + 32 * 64 * 4  # for w's gradient, and exp's own result
         assert meter.storages.live_bytes == x.nbytes + w.nbytes + 32 * 64 * 4 + 4
         y.backward()
-        assert (
-            meter.storages.live_bytes == x.nbytes + 2 * w.nbytes + 4
-        )  # the gradient is added, saved tensors are freed
+        assert meter.storages.live_bytes == x.nbytes + 2 * w.nbytes + 4, "one gradient more, and no saved tensors"
 
 
 def profiled(f: Callable[[], object]) -> int:
@@ -147,8 +132,7 @@ def profiled(f: Callable[[], object]) -> int:
     return peak
 
 
-@pytest.mark.parametrize("optimizer", [None, torch.optim.SGD, torch.optim.AdamW])
-@pytest.mark.parametrize("layer", [nn.ReLU, nn.GELU])
+@each(("optimizer", "layer"), [(None, nn.ReLU), (torch.optim.SGD, nn.GELU), (torch.optim.AdamW, nn.ReLU)])
 def test_training_peak_equals_the_profilers(
     optimizer: type[torch.optim.Optimizer] | None, layer: type[nn.Module]
 ) -> None:
@@ -167,12 +151,3 @@ def test_training_peak_equals_the_profilers(
         train()
     inside_operators = 16  # a number passed to an operator is briefly a tensor
     assert 0 <= profiled(train) - meter.take_peak() <= inside_operators
-
-
-def test_peak_without_gradients_includes_two_activations() -> None:
-    model = nn.Sequential(*[nn.Linear(64, 64, bias=False) for _ in range(6)])
-    x = torch.rand(32, 64)
-    weights = sum(p.nbytes for p in model.parameters())
-    with torch.no_grad(), Meter() as meter:
-        model(x)
-    assert meter.take_peak() == weights + 3 * x.nbytes  # the input, and one layer's input and result
