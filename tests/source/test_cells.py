@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
+from tests.cases_in_one import each
 from trace_tools.source.statements import parse_source, sections, title_of
 
 NOTEBOOK = '''\
@@ -55,7 +54,7 @@ y = 2; z = 3
 '''
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [  # each section with the lines of its statements
         (NOTEBOOK, {"Attention": [12], "Scores": [25, 30, 35], "Rows": [40, 40]}),

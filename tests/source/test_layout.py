@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
 from trace_tools.source.layout import CutSource, cut_source, split_lines, with_narrative
-from trace_tools.source.statements import parse_source
-from trace_tools.source.vocabularies import narrative_calls
 
 LECTURE = '''\
 from trace_tools import note, text as say
@@ -60,32 +56,9 @@ def test_function_body_is_cut_into_segments() -> None:
     assert {source.parsed.statements[n].line for n in source.stepped_over} == {19}
 
 
-def test_segments_do_not_overlap_and_cover_the_code() -> None:
-    source = cut()
-    lines = [n for s in source.body(source.parsed.function("f")) for n in range(s.first, s.last + 1)]
-    assert len(lines) == len(set(lines)) and set(range(5, 23)) - set(lines) == {14}
-
-
 def test_directives_are_removed_from_lines() -> None:
     source = cut("x = 1  # the one @inspect x # and more\ny = f(\n    # @clear x\n    x)\nz = 2  # @hide\n")
     assert source.lines == ("x = 1  # the one # and more", "y = f(", None, "    x)", "z = 2")
-
-
-@pytest.mark.parametrize(
-    ("imports", "call", "word"),
-    [
-        ("from trace_tools import text", "text('a')", "text"),
-        ("from trace_tools import *", "plot({})", "plot"),
-        ("from trace_tools import note as n", "n('a')", "note"),
-        ("import trace_tools as t", "t.table([], [])", "table"),
-        ("from other import text", "text('a')", None),
-        ("import trace_tools", "x = trace_tools.text('a')", None),
-        ("import trace_tools", "trace_tools.measure(f)", None),
-    ],
-)
-def test_only_calls_imported_from_the_tools_are_narrative(imports: str, call: str, word: str | None) -> None:
-    calls = narrative_calls(parse_source(f"{imports}\n{call}\n", "lecture.py"))
-    assert calls == ({1: word} if word else {})
 
 
 def test_enclosing_function_of_each_statement() -> None:
@@ -102,11 +75,9 @@ def test_lines_are_split_as_python_numbers_them() -> None:
 
 
 def test_return_after_narrative_belongs_to_it() -> None:
-    source = cut_source(
-        "from trace_tools import text\n"
-        "def f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n    if y:\n        return\n"
-        "    if x:\n        text('some')\n        return y\n",
-        "l.py",
+    source = cut(
+        "from trace_tools import text\ndef f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n"
+        "    if y:\n        return\n    if x:\n        text('some')\n        return y\n"
     )
     body = source.body(source.parsed.function("f"))
     shown = [source.lines[line - 1] for s in body if not s.narrative for line in range(s.first, s.last + 1)]

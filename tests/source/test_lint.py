@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ HEAD = (
     "from trace_tools import ask, image, link, plot, table, text\nimport trace_tools\n\n\n"
     "def main():\n    part()\n\n\ndef part():\n"
 )
+NOT_VALID = f"not valid Python {sys.version_info[0]}.{sys.version_info[1]}: "
 MISTAKES = [  # a line of a section, and a part of the message about it
     ("x = 1  # @inpsect x", "unknown directive `@inpsect`; did you mean `@inspect`?"),
     ("x = 1  # @inspect", "`@inspect` needs an expression"),
@@ -33,26 +35,39 @@ MISTAKES = [  # a line of a section, and a part of the message about it
     ("link(href='https://example.org')", "link: missing a required argument: 'url'"),
     ("image(alt='A loss curve')", "image: missing a required argument: 'path'"),
 ]
+CANNOT_RUN = [
+    ("from os import *", "import * only allowed at module level"),
+    ("nonlocal q", "no binding for nonlocal 'q' found"),
+    ("x = 1; global x", "name 'x' is assigned to before global declaration"),
+    ("break", "'break' outside loop"),
+]
 CORRECT = [
     "match main:\n        case {'c': [a, *b], **c}: x = 1  # @inspect a b c",
     "text(*['a'])",
     "text(**{'markdown': 'a'})",
     "(lambda self: self.text())(part)",
+    "text = print\n    text()",
     "x = 1  # @inspect __name__ len(x)",
     "globals()['y'] = 1  # @inspect y",
     "for k, (a, *b) in (): pass  # @inspect k a b",
     "x = 1; ask('Which?', 'a', choices=[x, 'a'])",
+    "assert 1 is 1",
 ]
 
 
-@each(("line", "message"), MISTAKES)
+def found(path: Path, text: str) -> list[str]:
+    """Return the mistakes in a lecture with this text, after its name."""
+    path.write_text(text)
+    return [str(mistake).removeprefix(f"{path}:") for mistake in mistakes(path)]
+
+
+@each(("line", "message"), [*MISTAKES, *((line, NOT_VALID + message) for line, message in CANNOT_RUN)])
 def test_mistakes_are_reported_with_their_line(line: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"{HEAD}    {line}\n")
-    assert [str(mistake) for mistake in mistakes(path)] == [
-        str(mistake) for mistake in mistakes(path) if message in str(mistake)
-    ]
-    assert str(mistakes(path)[0]).startswith(f"{path}:10: ")
+    [mistake] = found(tmp_path / "lecture.py", f"{HEAD}    {line}\n")
+    assert mistake.startswith("10: ") and message in mistake
+    if message.startswith(NOT_VALID):
+        with pytest.raises(LectureError, match=re.escape(f":10: {message}")):
+            check_lecture(tmp_path / "lecture.py")
 
 
 def test_all_mistakes_are_reported_in_order_without_running(tmp_path: Path) -> None:
@@ -61,50 +76,13 @@ def test_all_mistakes_are_reported_in_order_without_running(tmp_path: Path) -> N
     assert [mistake.line for mistake in mistakes(path)] == list(range(10, 10 + len(MISTAKES)))
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("from os import *", "import * only allowed at module level"),
-        ("nonlocal q", "no binding for nonlocal 'q' found"),
-        ("x = 1; global x", "name 'x' is assigned to before global declaration"),
-        ("break", "'break' outside loop"),
-    ],
-)
-def test_compile_errors_are_reported_with_their_line(line: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"{HEAD}    {line}\n")
-    for report in (lambda: str(mistakes(path)[0]), lambda: refused(path)):
-        assert re.fullmatch(rf"{re.escape(str(path))}:10: not valid Python 3\.\d+: {re.escape(message)}", report())
-
-
-def refused(path: Path) -> str:
-    with pytest.raises(LectureError) as raised:
-        check_lecture(path)
-    return str(raised.value)
-
-
-def test_names_from_star_imports_can_be_inspected(tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"from math import *\n{HEAD}    x = 1  # @inspect pi\n")
-    assert mistakes(path) == []
-
-
-def test_syntax_warnings_are_no_mistakes(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"{HEAD}    assert 1 is 1\n")
-    assert mistakes(path) == [] and not list(recwarn)
-
-
-@each("line", CORRECT)
-def test_possibly_correct_lines_are_no_mistakes(line: str, tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"{HEAD}    {line}\n")
-    assert mistakes(path) == []
+@each("text", [*(f"{HEAD}    {line}\n" for line in CORRECT), f"from math import *\n{HEAD}    x = 1  # @inspect pi\n"])
+def test_possibly_correct_lines_are_no_mistakes(text: str, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    assert found(tmp_path / "lecture.py", text) == [] and not list(recwarn)
 
 
 def test_section_that_is_never_called_is_a_mistake(tmp_path: Path) -> None:
     """A helper with parameters, a function named in a list, and functions without narrative calls are none."""
-    path = tmp_path / "lecture.py"
     parts = [
         "    below()",
         "def below():\n    text('a')",
@@ -114,29 +92,22 @@ def test_section_that_is_never_called_is_a_mistake(tmp_path: Path) -> None:
         "def silent():\n    x = 1",
         "ALL = [listed]\n",
     ]
-    path.write_text(HEAD + "\n\n\n".join(parts))
-    [mistake] = mistakes(path)
-    assert mistake.line == 17 and says(str(mistake), "`forgotten`", "never called", "`main`")
+    [mistake] = found(tmp_path / "lecture.py", HEAD + "\n\n\n".join(parts))
+    assert says(mistake, "17: ", "`forgotten`", "never called", "`main`")
 
 
-def test_redefined_names_are_no_vocabulary_calls(tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(HEAD + "    text = print\n    text()\n")
-    assert mistakes(path) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
+@each(
+    ("name", "text", "message"),
     [
-        ("def main(n, *, k, m=1):\n    part()\ndef part(): pass\n", ":1: `main` needs arguments"),
-        ("async def main():\n    part()\ndef part(): pass\n", ":1: `main` is `async`, but nothing runs it"),
-        ("def main():\n    print(1)\n", "calls no function of the lecture"),
+        ("lecture.py", "def main(n, *, k, m=1):\n    part()\ndef part(): pass\n", "1: `main` needs arguments"),
+        ("lecture.py", "async def main():\n    part()\ndef part(): pass\n", "1: `main` is `async`"),
+        ("lecture.py", "def main():\n    print(1)\n", "1: `main` calls no function of the lecture"),
+        ("random.py", "def main(n=1):\n    part()\ndef part(): pass\n", "1: has the name of Python's own module"),
     ],
 )
-def test_a_main_that_cannot_be_called_is_a_mistake(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(text)
-    assert [message in str(mistake) for mistake in mistakes(path)] == [True]
+def test_a_lecture_that_cannot_run_is_a_mistake(name: str, text: str, message: str, tmp_path: Path) -> None:
+    [mistake] = found(tmp_path / name, text)
+    assert mistake.startswith(message)
 
 
 def test_lecture_py_has_no_mistakes() -> None:
@@ -146,17 +117,7 @@ def test_lecture_py_has_no_mistakes() -> None:
     assert all(f"{name}(" in path.read_text() for name in vocabulary.VOCABULARY - {"image"})
 
 
-LECTURE = "def main(n=1):\n    part()\n\n\ndef part():\n    pass\n"
-
-
-def test_file_named_like_a_standard_module_is_a_mistake(tmp_path: Path) -> None:
-    path = tmp_path / "random.py"
-    path.write_text(LECTURE)
-    [mistake] = mistakes(path)
-    assert says(mistake, f"{path}:1: ", "module `random`", "rename")
-
-
-@pytest.mark.parametrize(
+@each(
     ("end", "main"),
     [
         ("def main(n): part()\nmain(3)\n", "main"),

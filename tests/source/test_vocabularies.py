@@ -9,6 +9,12 @@ from trace_tools.trace.model import SourceFile
 @each(
     ("source", "expected"),
     [
+        ("from trace_tools import text\ntext('a')", {1: "text"}),
+        ("from trace_tools import *\nplot({})", {1: "plot"}),
+        ("from trace_tools import note as n\nn('a')", {1: "note"}),
+        ("import trace_tools as t\nt.table([], [])", {1: "table"}),
+        ("import trace_tools\nx = trace_tools.text('a')", {}),
+        ("import trace_tools\ntrace_tools.measure(f)", {}),
         ("from edtrace import text\ntext('a'), text('b')", {1: "text"}),
         ("from edtrace import text, link\ntext('a'), link(f), text(':')\ntext('a'),", {1: "text", 2: "text"}),
         ("from edtrace import text\ntext('a'), f()", {}),
