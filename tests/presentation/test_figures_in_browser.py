@@ -43,7 +43,8 @@ document.querySelectorAll("svg").forEach((svg) => {
   const words = shown.map((text) => {
     const { left, right, top, bottom } = text.getBoundingClientRect(), size = scaled(text);
     const spare = Math.max(0, (bottom - top - 0.95 * size) / 2);
-    return { text: text.textContent.trim(), size, left, right, top: top + spare, bottom: bottom - spare };
+    const halo = text.hasAttribute("paint-order");
+    return { text: text.textContent.trim(), halo, size, left, right, top: top + spare, bottom: bottom - spare };
   });
   words.forEach((one, index) => {
     if (one.size < 10.95) report("small", one.text, one.size);
@@ -54,7 +55,7 @@ document.querySelectorAll("svg").forEach((svg) => {
   svg.querySelectorAll("path, line, circle, rect").forEach((mark) => {
     const { fill, stroke } = getComputedStyle(mark), box = mark.getBoundingClientRect();
     if (mark.closest("defs, clipPath") || stroke === "rgb(1, 2, 3)") return;
-    const near = words.filter((one) => meet(one, box, -1));
+    const near = words.filter((one) => !one.halo && meet(one, box, -1));
     if (fill !== "none" && ["circle", "rect"].includes(mark.tagName)) {
       near.filter((one) => meet(one, box) && !holds(box, one)).forEach((one) => report("over a mark", one.text));
     } else if (stroke !== "none" && near.length) {

@@ -97,7 +97,7 @@ def _coloured(
     coloured: dict[_TokenType, _TokenType] = {}
     for kind, text in stream:
         if kind not in coloured:
-            coloured[kind] = next((one for one in COLOURED if kind in one), Text)
+            coloured[kind] = next((one for one in COLOURED if kind[: len(one)] == one), Text)
         yield coloured[kind], text
 
 

@@ -128,7 +128,7 @@ class Drawing:
 def marker(drawing: Drawing, at: Point, n: int) -> None:
     """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond."""
     (x, y), size = at, 4.2
-    shapes = (
+    shapes: tuple[list[Point], ...] = (
         [],
         [(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)],
         [(x, y - 1.3 * size), (x + 1.2 * size, y + size), (x - 1.2 * size, y + size)],

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trace_tools.presentation.charts.drawing import SOFT, TICK, Axes, Drawing, Scale, binary_ticks, colour, grid_up
+from trace_tools.presentation.charts.drawing import (
+    SOFT,
+    TICK,
+    Axes,
+    Drawing,
+    Scale,
+    binary_ticks,
+    colour,
+    grid_up,
+    width_of,
+)
 from trace_tools.util import formats
 
 WIDTH, HEIGHT = 680.0, 220.0
@@ -51,18 +61,18 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     peaks = [(x, p) for x, p in drawn if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
-    named: list[float] = []  # x of the labelled peaks
+    named: list[float] = []  # where labels begin
     for point in by_peak:
         x, y = across(point.number - 1), up(point.peak_bytes)
         if point.peak_bytes < up.high / 8 or len(named) == NAMED:
             break
-        if all(abs(x - other) >= APART for other in named):
-            named.append(x)
-            words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+        left = min(x + 5, WIDTH - width_of(words, TICK))
+        if all(abs(left - other) >= APART for other in named):
+            named.append(left)
             with drawing.linked(point.link, words):
                 drawing.circle((x, y), 3, fill=colour(1))
-                aside, anchor = (5, "") if x < WIDTH - APART else (-5, "end")
-                drawing.text((x + aside, y - 5), words, size=TICK, anchor=anchor, halo=True)
+                drawing.text((left, y - 5), words, size=TICK, halo=True)
     y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
     first, last = (f"step {point.number}" for point in (points[0], points[-1]))
     drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
