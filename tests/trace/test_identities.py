@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases_in_one import each
 from trace_tools.trace.identities import TOP, CallCounter, CallKey, Ending, Positions, ProcessId, RunId, StepKey
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "process"),
     [
         ("pass 12", ProcessId("pass", 12)),
@@ -24,7 +23,7 @@ def test_process_names_survive_a_round_trip(text: str, process: ProcessId) -> No
         assert ProcessId.parse(process.file_stem) == process
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "ending"),
     [
         ("complete", Ending("complete")),
@@ -68,8 +67,4 @@ def test_equal_calls_and_steps_of_two_runs_share_positions() -> None:
     assert [positions.keys[position] for position in first[3:6]] == [
         CallKey(first[1], function, number) for function, number in (("f", 1), ("g", 1), ("f", 2))
     ]
-
-
-def test_calls_and_steps_have_different_positions() -> None:
-    positions = Positions()
     assert positions.of_call(CallKey(0, 1, 1)) != positions.of_step(StepKey(0, 1, 1))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cases_in_one import each
 from tests.pages.explored import EXPLORED as NARRATIVES
 from tests.traces import example_trace
 from trace_tools.errors import TraceFileError
@@ -37,32 +38,41 @@ assert NARRATIVES[0].exploration is not None
 EXPLORED = NARRATIVES[0].exploration
 
 
-def test_deeply_nested_values_are_refused() -> None:
-    value = Value("int", 1)
-    for _ in range(60):
-        value = Value("list", length=1, items=[value])
-    trace = example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, values=[("x", value)])])
-    message = r"steps\[1\], values: nested more than 50 values deep$"
-    with pytest.raises(TraceFileError, match=message):
+def trace_of(step: Step, **fields: Any) -> Trace:
+    return example_trace(steps=[Frame(0, "f"), step], **fields)
+
+
+def nested(depth: int) -> Value:
+    return Value("int", 1) if depth == 0 else Value("list", length=1, items=[nested(depth - 1)])
+
+
+STEP = Step(0, 0, 0, 1)
+THREE_LINES = [SourceFile("a.py", "x\r\ny\rz")]
+MODULES = [SourceFile(f"m{number}.py", "") for number in range(1_001)]
+RAISING = Step(0, 0, 0, 3, raised=Raised("E", "", origin_line=4))
+
+
+@each(
+    ("trace", "message"),
+    [
+        (trace_of(replace(STEP, values=[("x", nested(51))])), "steps[1], values: nested more than 50 values deep"),
+        (
+            trace_of(RAISING, sources=THREE_LINES),
+            "steps[1], raised: found line 4; expected 1 to 3",
+        ),
+        (trace_of(STEP, sources=MODULES), "sources: found 1,001 of them; expected at most 1,000"),
+    ],
+)
+def test_what_is_too_deep_too_many_or_beyond_the_source_is_refused(trace: Trace, message: str) -> None:
+    with pytest.raises(TraceFileError, match=f"{re.escape(message)}$"):
         validate(trace, Path("trace.yaml"))
 
 
-def test_lines_beyond_the_source_are_refused() -> None:
-    source, step = SourceFile("a.py", "x\r\ny\rz"), Step(0, 0, 0, 3, raised=Raised("E", "", origin_line=4))
-    trace = example_trace(sources=[source], steps=[Frame(0, "f"), step])
-    with pytest.raises(TraceFileError, match=re.escape("steps[1], raised: found line 4; expected 1 to 3")):
-        validate(trace, Path("trace.yaml"))
+def test_the_deepest_value_and_the_most_sources_are_valid() -> None:
+    validate(trace_of(replace(STEP, values=[("x", nested(49))]), sources=MODULES[:-1]), Path("trace.yaml"))
 
 
-def test_too_many_sources_are_refused() -> None:
-    sources = [SourceFile(f"m{number}.py", "") for number in range(1_001)]
-    trace = example_trace(sources=sources, steps=[Frame(0, "f")])
-    with pytest.raises(TraceFileError, match=r"sources: found 1,001 of them; expected at most 1,000$"):
-        validate(trace, Path("trace.yaml"))
-    validate(example_trace(sources=sources[:-1], steps=[Frame(0, "f")]), Path("trace.yaml"))
-
-
-@pytest.mark.parametrize(
+@each(
     ("answer", "message"),
     [
         (Answer(float("nan"), within=0.01), "found nan; expected a finite number"),
@@ -74,16 +84,13 @@ def test_too_many_sources_are_refused() -> None:
     ],
 )
 def test_invalid_answers_are_refused(answer: Answer, message: str) -> None:
-    def trace_of(expected_answer: Answer) -> Trace:
-        narrative = [Ask(text="?", answer=expected_answer)]
-        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
-
-    validate(trace_of(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
+    valid = Ask(text="?", answer=Answer(1, within=0.0, slips=[(2, "no")]))
+    validate(trace_of(replace(STEP, narrative=[valid])), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match=rf"steps\[1\], narrative\[0\]\.answer.*{message}"):
-        validate(trace_of(answer), Path("trace.yaml"))
+        validate(trace_of(replace(STEP, narrative=[replace(valid, answer=answer)])), Path("trace.yaml"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"formula": "def f0(v0, v1):\n    return (alert(1), v0)"}, r"found no formula: line 2: alert\(1\)"),
@@ -98,15 +105,14 @@ def test_invalid_answers_are_refused(answer: Answer, message: str) -> None:
     ],
 )
 def test_inconsistent_explorations_are_refused(change: dict[str, Any], message: str) -> None:
-    def trace_of(exploration: Exploration, text: str) -> Trace:
-        narrative = [Explore(text=text, exploration=exploration)]
-        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
+    def exploring(exploration: Exploration, text: str) -> Trace:
+        return trace_of(replace(STEP, narrative=[Explore(text=text, exploration=exploration)]))
 
-    validate(trace_of(EXPLORED, "In {days}."), Path("trace.yaml"))
+    validate(exploring(EXPLORED, "In {days}."), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match=rf"steps\[1\], narrative\[0\].*{message}"):
-        validate(trace_of(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
+        validate(exploring(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match="uses nothing"):
-        validate(trace_of(EXPLORED, "In {nothing}."), Path("trace.yaml"))
+        validate(exploring(EXPLORED, "In {nothing}."), Path("trace.yaml"))
 
 
 def test_numbers_of_a_table_that_are_beyond_floats_become_text() -> None:
