@@ -66,7 +66,7 @@ def test_several_measurements_have_separate_rates() -> None:
     facts = facts_of(executed)
     assert facts["1: time a call"].startswith("1 µs") and facts["2: time a call"].startswith("2 µs")
     [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
-    assert note.text == "1 ms ± 0% · with measuring"
+    assert note.text == "1 µs to 2 µs a call"
 
 
 @pytest.mark.parametrize("measurements", [None, []])
@@ -120,7 +120,7 @@ def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int])
     assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["not counted"]
     assert not {"intensity", "achieved", "rate"} & facts.keys()
     [time, uncounted] = margin_notes(CodeRow((), "L1", executions=(executed, executed)))[:2]
-    assert time.text.endswith(" each · at least 2 MFLOP") and (uncounted.text, uncounted.collapsed) == (
+    assert "at least 2 MFLOP" in time.text and (uncounted.text, uncounted.collapsed) == (
         "not counted: aten.sort",
         False,
     )

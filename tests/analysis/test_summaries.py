@@ -109,8 +109,6 @@ def test_grids_show_the_elements() -> None:
 
 
 def test_facts_are_exact() -> None:
-    details = dict(facts(Value("int", 123_456_789, unit="B")))
-    assert details["exactly"] == "123456789 B"
     statistics = Statistics(-1.0, 2.0, 0.5, 0.25, nan=3)
     details = dict(facts(tensor([9, 9], statistics=statistics, storage="s1", storage_bytes=324, offset=2)))
     assert details["range"] == "-1.0 … 2.0" and details["among them"] == "3 nan"

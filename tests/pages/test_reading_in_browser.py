@@ -60,12 +60,15 @@ def test_print_hides_the_player_and_cuts_no_code(browser: Any, site: Path) -> No
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_printing_produces_a_pdf_with_calls_unfolded(browser: Any, site: Path) -> None:
+def test_printing_produces_a_pdf_with_calls_closed(browser: Any, site: Path) -> None:
     stepping(browser, site / "plain" / "00-first.html")
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
     pdf = base64.b64decode(printed["data"])
     assert pdf.startswith(b"%PDF") and re.findall(rb"/Type\s*/Page\b", pdf)
-    assert ask(browser, "[...document.querySelectorAll('details.called')].every(box => box.open)")
+    folds = "[...document.querySelectorAll('details:is(.called, .deeper):not([open])')]"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert not ask(browser, f"{folds}.some(box => box.checkVisibility())")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 @pytest.mark.parametrize("page", ["index", "plain/index", "plain/setup", "plain/00-first", "hostile/00-evil"])
@@ -176,14 +179,3 @@ def test_choosing_summaries_keeps_the_scroll_position(browser: Any, tmp_path: Pa
     choice.click();"""
     before, after = browser.execute_async_script(choose)
     assert before == after > 0 and ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
-
-
-def test_printing_in_core_mode_leaves_deeper_parts_folded(browser: Any, tmp_path: Path) -> None:
-    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
-    show(browser, tmp_path / "cpu" / "00-counting.html")
-    until(lambda: ask(browser, "!document.getElementById('player').hidden"))
-    printed = []
-    for _ in range(2):
-        browser.execute_script("document.getElementById('mode-core').click(); dispatchEvent(new Event('beforeprint'))")
-        printed.append(ask(browser, "document.querySelector('details.deeper').open"))
-    assert printed == [False, True]

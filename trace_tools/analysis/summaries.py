@@ -374,12 +374,8 @@ def facts(value: Value) -> list[tuple[str, str]]:
             ("rows", "unknown" if rows is None else f"{rows:,}"),
             (f"{columns:,} columns", ", ".join(columns_text)),
         ]
-    exact = _exactly(value)
     if isinstance(value.value, str) and len(repr(value.value)) > LINE - 24:
         details.append(("text", formats.visible(formats.shorten(value.value, WHOLE))))
-    elif exact is not None:
-        if exact != summary(value):
-            details.append(("exactly", exact + (f" {value.unit}" if value.unit else "")))
     elif value.text is not None and (value.tensor is not None or len(value.text) > LINE - 24):
         details.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
     for name, samples in (("samples", value.samples), ("first runs", value.cold_samples)):

@@ -529,7 +529,7 @@ class Anchors:
                         self.lines.setdefault((line.source, line.number), row.anchor)
             elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
                 self.fallbacks.setdefault(block.step, block.anchor)
-            elif isinstance(block, Narration) and block.steps:
+            elif isinstance(block, Narration) and block.steps and block.narrative.kind != "note":
                 anchor = f"said-{block.number}"
                 for step in block.steps:
                     if self.fallbacks.setdefault(step, anchor) == anchor and step not in self.rows:

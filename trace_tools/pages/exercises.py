@@ -1,7 +1,8 @@
 r"""The questions of a page with their answers; in a browser, `questions.js` checks the reader's answer.
 
 Exercise(ask)            what `narratives.html.j2` and the Markdown below write
-divided(blocks)          the blocks after a question, which `questions.js` folds until it is answered
+divided(blocks)          the blocks after a question
+masked(html, exercise)   these with marks on what follows from the answer, which `questions.js` masks until it is given
 
 On paper and on Markdown pages, the answers are at the end of the section.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,14 +24,17 @@ from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
 
 CHOICES_SHOWN = 12  # most choices, and most slips, that are shown
-_COUNTED = {
-    "code": ("code", "code"),
-    "text": ("text", "text"),
-    "table": ("a table", "{n} tables"),
-    "figure": ("a figure", "{n} figures"),
-    "reference": ("a reference", "{n} references"),
+_NUMBER = r"(?<![\w.,])\d[\d,]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])"
+_HIDDEN = {
+    '<b class="v">': '<b class="v mask">',
+    "<pre ": '<pre class="mask" ',
+    '<table class="grid">': '<table class="grid mask">',
 }
-_KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # other narratives are figures
+# of a page: code that is no assert, formulas, drawings and links; then any tag
+_KEPT = (
+    r'(?P<code><div class="code"><code>(?!<span class="k">assert).*?</div>|<svg.*?</svg>|<math.*?</math>|<a .*?</a>)'
+    r'|(?P<tag><b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<[^>]*>|&[^;\s]*;)'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +129,51 @@ def asked(blocks: Sequence[Block]) -> list[Exercise]:
     return [Exercise(it) for it in narratives(blocks) if isinstance(it, Ask)]
 
 
-def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
-    """Divide blocks into (words, blocks). For the blocks after a question, up to the next question or heading, the
-    words name their contents; for other blocks they are "".
+def divided(blocks: Sequence[Block]) -> list[tuple[Exercise | None, list[Block]]]:
+    """Divide blocks into (question, blocks): the blocks after a question, up to the next question or heading, with it;
+    other blocks without.
     """
-    groups: list[tuple[str, list[Block]]] = [("", [])]
-    follows = False
+    groups: list[tuple[Exercise | None, list[Block]]] = [(None, [])]
     for block in blocks:
         narrative = block.narrative if isinstance(block, Narration) else None
-        ends = isinstance(narrative, Ask) or (isinstance(block, Narration) and block.headings)
-        if ends or (isinstance(block, Call) and block.shown == "part"):
-            if follows and groups[-1][1]:
-                groups.append(("", []))
-            follows = False
-        elif follows and not groups[-1][0]:
-            groups.append(("waits", []))
+        headed = isinstance(block, Narration) and block.headings
+        if isinstance(narrative, Ask) or headed or (isinstance(block, Call) and block.shown == "part"):
+            groups.append((None, []))
         groups[-1][1].append(block)
-        follows = follows or isinstance(narrative, Ask)
-    return [(words and _contents(inner), inner) for words, inner in groups if inner]
+        if isinstance(narrative, Ask):
+            groups.append((Exercise(narrative), []))
+    return [(question, inner) for question, inner in groups if inner]
 
 
-def _contents(blocks: Sequence[Block]) -> str:
-    """Name the contents of some blocks, in order: "code, text and 2 tables"; "" if they contain only references or
-    presenter's notes, which give no answer.
+def masked(html: Markup, exercise: Exercise) -> Markup:
+    """Mark what follows from an answer in the HTML below its question: values of lines, printed output, and the
+    answer's own numbers and words, also in asserts, but not in other code.
     """
-    kinds: dict[str, int] = {}
-    for block in blocks:
-        kind = _KINDS.get(block.narrative.kind, "figure") if isinstance(block, Narration) else "code"
-        if kind and not (isinstance(block, Call) and block.shown == "named"):
-            kinds[kind] = kinds.get(kind, 0) + 1
-    if not {*kinds} - {"reference"}:
-        return ""
-    words = [_COUNTED[kind][count > 1].format(n=count) for kind, count in kinds.items()]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    right = {value for value, _ in _numbers(exercise.value)} | set(exercise.range or ())
+    told = {value for value, _ in _numbers(exercise.ask.text)}
+
+    def mark(match: re.Match[str]) -> str:
+        if match["code"] or match["tag"]:
+            for plain, hidden in _HIDDEN.items():
+                if match[0].startswith(plain):
+                    return hidden + match[0].removeprefix(plain)
+            return match[0]
+        same = any(abs(value - one) <= half for value, half in _numbers(match[0]) for one in right - told)
+        return f'<span class="mask">{match[0]}</span>' if match["words"] or same else match[0]
+
+    words = re.escape(str(escape(prose.readable_text(exercise.value)))) if exercise.answer.choices else "(?!)"
+    return Markup(re.sub(rf"{_KEPT}|(?P<words>{words})|{_NUMBER}", mark, html, flags=re.DOTALL))
+
+
+def _numbers(text: str) -> list[tuple[float, float]]:
+    """Return the numbers of a text, each with half a unit of its last digit."""
+    found = []
+    for match in re.finditer(_NUMBER, text):
+        digits, _, power = match[0].replace(",", "").partition("e")
+        half = 0.5 * 10 ** (int(power or 0) - len(digits.partition(".")[2]))
+        value = float(match[0].replace(",", ""))
+        found.append((value, min(half, 0.02 * value)))
+    return found
 
 
 def written(answer: Answer, value: float | str) -> str:

@@ -47,7 +47,7 @@ from trace_tools.pages.document import (
     stretches,
     visible,
 )
-from trace_tools.pages.margin import counted_once, is_tall
+from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
@@ -84,10 +84,9 @@ def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
     templates.filters |= {"counted_once": counted_once, "stretches": stretches}
-    templates.filters |= {"divided": exercises.divided, "asked": exercises.asked}
+    templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
-        "tall": is_tall,
-        "timed": lambda beside: any(note.kind == "time" and not note.collapsed for note in beside),
+        "small": summaries.is_small,
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),
         "failing": lambda row: any(e.troubled for e in row.executions),

@@ -50,8 +50,6 @@ PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
 NAMED = 3  # most operators named on a line
 UNLIKE = 2  # minimum ratio of times at which executions count as different work
-STORAGE = 12  # characters of a storage's label
-MARGIN = 36  # characters next to a line in a window of 1,100 pixels
 ROUNDS = 8  # most executions for which all short values and output are shown
 SHORT = 24  # characters of such a value
 
@@ -121,10 +119,9 @@ def observed(row: CodeRow) -> list[MarginNote]:
         label = _number(row, execution) if several else ""
         own = [*_values(execution.values)]
         if (claim := execution.step.claim) is not None:
-            sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
             kind: Literal["held", "failed", "caught"] = "held" if claim.held else "failed"
             collapsed = tells_nothing_new(claim)
-            own.append(MarginNote(kind, "", claim_text(execution), facts=sides, collapsed=collapsed))
+            own.append(MarginNote(kind, "", claim_text(execution), collapsed=collapsed))
         failure = execution.failure
         if failure is not None and _passed_on(execution):  # its details are at its origin
             kind = "caught" if failure.caught else "failed"
@@ -218,57 +215,41 @@ def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
         yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
 
 
-def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
-    """Return whether the notes of a row take more lines than its code, in the narrowest margin.
-
-    The values of all rounds of a loop count as one line, because readers want the last one as well as the first.
-    """
-    lines, first = 0, 0
-    for note in beside:
-        if note.collapsed:
-            continue
-        if note.kind == "time":
-            first = len(note.text) + 2
-            continue
-        length = len(note.label) + len(note.name) + len(note.text) + 4
-        if note.value is not None and note.value.tensor is not None and note.value.tensor.storage is not None:
-            length += STORAGE
-        if note.kind == "value" and note.value is None:
-            length = min(length, MARGIN)
-        lines += -(-length // MARGIN)
-        lines += (lines == 1) * (length <= MARGIN < length + first)
-    return lines > max(len(row.lines), 1)
-
-
 # --- time and counts ---
 
 
 def _time(row: CodeRow) -> list[MarginNote]:
-    """Return a note on the time of a statement if it is worth one, from the execution nearest to the median."""
+    """Return a note on the time of a statement if it is worth one, from the execution nearest to the median.
+
+    A time that includes measuring, is short, or varied much between the runs teaches nothing: then the FLOPs remain,
+    or the times of the calls that it measured.
+    """
     typical = timed(row)
     if typical is None or typical.timing is None or not worth_saying(typical):
         return []
+    details, samples = tuple(measured(typical)), typical.timing.samples_ns
+    if typical.step.harness and typical.timing.clock != "call":
+        calls = sorted(1e9 * statistics.median(call.seconds) for call in typical.step.measured or () if call.seconds)
+        return [MarginNote("time", "", f"{_range_of(calls)} a call", facts=details)] if calls else []
     with_time = [e for e in row.executions if _has_time(e)]
     text = took(typical.timing) + (" each" if len(with_time) > 1 and typical.timing.clock != "call" else "")
     ordered = sorted(map(_median_ns, [*with_time, typical]))
     least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        template = "{least} to {most} a call" if typical.timing.clock == "call" else "{least} to {most} each"
-        text = template.format(least=formats.duration(least), most=formats.duration(most))
+        text = _range_of(ordered) + (" a call" if typical.timing.clock == "call" else " each")
     flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
     if flops:
         text += f" · {flops}"
     if typical.step.compiled:
         text += " · with compilation"
-    if typical.step.harness and typical.timing.clock != "call":
-        text += " · with measuring"
-    details = tuple(measured(typical))
-    samples = typical.timing.samples_ns
     short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
-    collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
-    return [
-        MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops), collapsed=collapsed)
-    ]
+    if short or formats.half_range(samples) >= TEACHES_WITHIN:
+        text = flops + (" each" if len(with_time) > 1 else "") if flops else ""
+    return [MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops))] if text else []
+
+
+def _range_of(times_ns: Sequence[float]) -> str:
+    return f"{formats.duration(times_ns[0])} to {formats.duration(times_ns[-1])}"
 
 
 def _sent(row: CodeRow) -> list[MarginNote]:

@@ -126,7 +126,8 @@ def _stops_at(lecture: Lecture, step: Step) -> bool:
     """Return whether the player stops at a step: it is on the page, or has text on the page."""
     source = lecture.edition(step).source
     shown = step.statement not in source.hidden and step.statement not in source.narrative
-    observed = step.values or step.narrative or step.claim or step.raised
+    said = any(narrative.kind != "note" for narrative in step.narrative or ())
+    observed = step.values or said or step.claim or step.raised
     return shown or bool(observed) or bool(lecture.tree.calls(step.id))
 
 

@@ -94,7 +94,9 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
         rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
             narrative, terms = block.narrative, ""
-            if isinstance(narrative, Text | Note | Ask):
+            if isinstance(narrative, Note):  # not on HTML pages
+                continue
+            if isinstance(narrative, Text | Ask):
                 for heading in block.headings:
                     yield SearchEntry("heading", page, heading.anchor, _line(heading.text))
                 terms = ", ".join(dict.fromkeys(prose.terms(narrative.text)))

@@ -40,7 +40,6 @@ const page = (() => {
   };
   const storedForTab = (name) => stored(name, undefined, () => sessionStorage);
   const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
-  const printsCore = stored("print", "all lectures:");  // "core", or all
   // The same for the section of an element, whatever its number.
   const storedHere = (name, element) => {
     const page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
@@ -69,7 +68,7 @@ const page = (() => {
     },
   });
   const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };
-  return { $, make, reveal, copied, unpack, stored, storedForTab, storedHere, addressed, lettersAreKeys, printsCore, placeInSight, styled };
+  return { $, make, reveal, copied, unpack, stored, storedForTab, storedHere, addressed, lettersAreKeys, placeInSight, styled };
 })();
 
 // The search: its code and the index are one file next to the pages (`search.js`), loaded when the dialog first opens.
@@ -157,20 +156,7 @@ page.start = () => {
   follow();
 };
 
-// Paper has all parts open; the screen then has them as before.
-page.print = () => {
-  const closed = [], opened = [];
-  addEventListener("beforeprint", () => {
-    const core = page.printsCore.get() === "core", folds = "details:is(.called, .deeper, .waits, .unran, .grids, .tools, .more, .folded)";
-    closed.push(...document.querySelectorAll(`${folds}${core ? ":not(.deeper)" : ""}:not([open])`));
-    for (const box of closed) box.open = true;
-    opened.push(...(core ? document.querySelectorAll("details.deeper[open]") : []));
-    for (const box of opened) box.open = false;
-  });
-  addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; for (const box of opened.splice(0)) box.open = true; });
-};
-
-// Listings: a number for the line under the pointer, a button that copies, one that shows all notes of a line.
+// Listings: a number for the line under the pointer, a button that copies.
 page.listings = () => {
   const { make } = page;
   // Links for the numbers of all lines would be hundreds of tab stops.
@@ -194,22 +180,9 @@ page.listings = () => {
     });
     listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
   };
-  // Notes that take more lines than their code are cut to its height; a button shows the others.
-  const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) =>
-    target.classList.toggle("fits", !target.classList.contains("whole") && target.scrollHeight <= target.clientHeight + 4)));
-  const unfolder = (notes) => {
-    const button = make("button", { type: "button", className: "unfold", ariaLabel: "Show all notes", ariaExpanded: "false" });
-    const unfold = (open) => { notes.classList.toggle("whole", open); button.ariaExpanded = `${open}`; };
-    button.addEventListener("click", (event) => { event.stopPropagation(); unfold(!notes.classList.contains("whole")); });
-    notes.addEventListener("toggle", ({ target }) => { if (target.open) unfold(true); }, true);
-    notes.addEventListener("focusin", ({ target }) => { if (target !== button && target.matches(":focus-visible")) unfold(true); });
-    notes.append(button);
-    fitting.observe(notes);
-  };
   requestAnimationFrame(() => setTimeout(() => {  // after the first paint
     document.body.append(status);
     document.querySelectorAll(".listing").forEach(copier);
-    document.querySelectorAll(".beside.tall").forEach(unfolder);
     // The rest of a long line that a narrow column breaks is indented, so that it does not look like a statement.
     for (const code of document.querySelectorAll(".code > code")) {
       const blanks = /^ */.exec(code.textContent)[0].length;
@@ -320,4 +293,4 @@ page.markSection = () => {
   mark();
 };
 
-for (const feature of ["start", "print", "listings", "fade", "link", "remember", "paths", "markSection"]) page[feature]();
+for (const feature of ["start", "listings", "fade", "link", "remember", "paths", "markSection"]) page[feature]();

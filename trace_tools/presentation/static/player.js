@@ -385,7 +385,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     Object.assign(page.keys, {
       ArrowRight: moves("l", "j"), ArrowLeft: moves("h", "k"), ArrowDown: moves("j"), ArrowUp: moves("k"), Home: moves("Home"), End: moves("End"),
       l: moves("l"), h: moves("h"), j: moves("j"), k: moves("k"), u: moves("u"),
-      a: toggleAnimate, p: enlarge, q: () => say(page.thinkFirst.toggle()), o: () => say(page.thinkFirst.showHere()),
+      a: toggleAnimate, p: enlarge, q: () => say(page.questionsFirst.toggle()),
       e: () => (panel.hidden && now.here >= 0 ? go(now.here) : stop()),
       Escape: () => (panel.hidden ? false : stop()),
       "?": () => $("keys").showModal(),
@@ -404,8 +404,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     $("step-help").addEventListener("click", page.keys["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
     $("mode-animate").addEventListener("change", toggleAnimate);
-    $("mode-core").checked = page.printsCore.get() === "core";
-    $("mode-core").addEventListener("change", ({ target }) => page.printsCore.set(target.checked ? "core" : ""));
     $("mode-letters").checked = page.lettersAreKeys.get();
     $("mode-letters").addEventListener("change", ({ target }) => page.lettersAreKeys.of.set(target.checked ? "" : "off"));
   };
