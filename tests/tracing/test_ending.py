@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.programs import require
 from trace_tools.tracing.isolation import ending
 
@@ -46,7 +47,7 @@ def test_waiting_for_threads_and_processes_is_limited() -> None:
     assert not thread.is_alive() and not process.is_alive()
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "status"),
     [
         ("os._exit(status=3)", 3),

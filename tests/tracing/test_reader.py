@@ -44,13 +44,11 @@ def main():
         x = i  # @inspect x
     section()
     after = 1
-
 def section():
     for j in range(300):
         y = called(j)  # @inspect y
     with open("/dev/null"):
         look()
-
 def called(j):
     for k in range(3): z = k
     return j
@@ -60,7 +58,7 @@ def called(j):
 def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
     lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path)
     first = [*range(1, 51)]
-    assert (run.ending, run.open_line, run.omitted) == (UNFINISHED, 12, {})
+    assert (run.ending, run.open_line, run.omitted) == (UNFINISHED, 11, {})
     assert executions(lecture, run, "x = i") == executions(lecture, run, "y = called") == first
     values = [step.values[0][2]["value"] for step in run.steps.values() if step.statement == lecture.number("y =")]
     assert values == [*range(50)] and executions(lecture, run, "after = 1") == []

@@ -46,11 +46,9 @@ def main():
     finally:
         work(5)
     return helper(2) + work(7)
-
 class Manager:
     def __enter__(self): work(20); return self
     def __exit__(self, *args): work(30)
-
 def helper(x):
     work(3)
     if x < 0:
@@ -224,10 +222,8 @@ def main():
     numbers = count()
     next(numbers)
     here()
-
 def part(i):
     here()
-
 def count():
     here()
     yield 1

@@ -95,45 +95,34 @@ def take(x):  # @inspect x, x.size
 
 RETURNS = """
 import asyncio
-
 def factorial(n):  # @inspect return
     if n == 0: return 1
     return n * factorial(n - 1)
-
 def find(xs, x):  # @inspect xs return
     for i, y in enumerate(xs):
         if y == x: return i  # @inspect i
-
 def bare():  # @inspect return
     return
-
 def overruled():  # @inspect return
     try:
         return 1
     finally:
         return 2
-
 def produced(n):  # @inspect return
     yield from range(n)
     return "done"
-
 async def waited(x):  # @inspect return
     await asyncio.sleep(0)
     return x
-
 class Pair:
     def both(self): return (1, 2)  # @inspect return
-
 def outer():  # @inspect return
     def inner():
         return 5
     return inner() + (lambda: 1)()
-
 def one_line(x): return x * 2  # @inspect x return
-
 def failing(x):  # @inspect return
     return 1 // x
-
 def main():
     factorial(2), find("ab", "b"), find("ab", "c"), bare(), overruled(), list(produced(2)), asyncio.run(waited(3))
     Pair().both(), outer(), one_line(4)
@@ -172,7 +161,6 @@ def main():
     assert a == b, f"{a} is not {b}"
     reached = 1
     return reached
-
 def covered():  # @stepover
     assert 1 + 1 == 2
 """

@@ -339,21 +339,17 @@ def main():
     count(5)
     rest = list(g)
     return f(6)  # @inspect count(1000)
-
 def f(n, fails=False):  # @inspect n, count(1000)
     count(n)  # @inspect n, count(1000)
     assert described(n)
     if fails: raise ValueError(n)
     return n
-
 def generator():
     yield count(20)
     yield count(30)
-
 class manager:
     def __enter__(self): count(7)
     def __exit__(self, *args): count(8)
-
 class described:
     def __init__(self, n): self.n = n
     def __bool__(self): return count(0) == 0
