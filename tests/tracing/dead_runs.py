@@ -19,7 +19,7 @@ from trace_tools.tracing.journal import Note
 from trace_tools.tracing.options import TraceOptions
 
 LECTURE = '''"""A lecture that says a bit of everything."""
-from trace_tools import image, link, plot, table, text
+from trace_tools import image, text
 
 def main():
     numbers()
@@ -34,19 +34,10 @@ def numbers():
     print("total", total)
 
 def half(i):  # @inspect i
-    if i == 3:
-        try:
-            raise ValueError("three")
-        except ValueError as error:
-            said = str(error)  # @inspect said
     return i / 2
 
 def words():
-    link("https://example.org", title="An example", authors=["A", "B"])
     image("x.png", width="50%")
-    table([[1, "a"], [2.5, None]], ["n", "s"])
-    plot({"loss": [3, 2, 1]}, style="points")
-    nested = {"k": [1, (2.0, None)], "s": "text"}  # @inspect nested
 '''
 
 

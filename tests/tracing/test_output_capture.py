@@ -11,17 +11,15 @@ import pytest
 from tests.programs import require
 
 STREAM = '''
-import io, os, sys
+import sys
 def kind(stream):
     """The name of the type that plain Python has: there may be subclasses of it."""
     return next(t.__name__ for t in type(stream).__mro__ if t.__module__ in ("io", "_io"))
 def main():
     out = sys.stdout
-    print(kind(out), out.name, out.mode, out.encoding, out.errors, out.isatty(), out.line_buffering, out.fileno())
-    print(out is sys.__stdout__, out.newlines, out.writable(), out.readable(), repr(out), out.closed)
-    streams = [out.buffer, *([out.buffer.raw] if hasattr(out.buffer, "raw") else [])]
-    for stream in streams:
-        print(kind(stream), stream.name, stream.mode, stream.isatty(), stream.fileno(), stream.closed)
+    print(out is sys.__stdout__, out.encoding, out.errors, out.newlines, out.line_buffering, repr(out))
+    for stream in (out, out.buffer, getattr(out.buffer, "raw", None)):
+        print(stream and (kind(stream), stream.name, stream.mode, stream.isatty(), stream.fileno(), stream.closed))
     out.reconfigure(errors="replace")
     print("a\\ud800b", end="\\r\\n")
     out.reconfigure(encoding="latin-1", errors="strict")
@@ -38,10 +36,7 @@ def main():
 '''
 
 CAPTURED = """
-import sys
-sys.path.insert(0, ".")
 import stream
-from tests.programs import require
 from trace_tools.tracing.isolation.output_capture import printing
 told = []
 with printing(told.append):

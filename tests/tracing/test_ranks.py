@@ -75,17 +75,16 @@ def test_a_gpu_keeps_going_after_an_error_but_not_as_one_rank_of_several(
     assert decided == [True, False]
 
 
-def test_one_rank_at_a_time_writes_pages_also_on_a_network_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_rank_at_a_time_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's NFS client makes POSIX locks of `flock`; these need a file that is open for writing."""
     monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     taken = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    command = [sys.executable, "-c", taken, str(tmp_path / ".lock")]
     with ranks.one_at_a_time(tmp_path):
-        assert subprocess.run([sys.executable, "-c", taken, tmp_path / ".lock"], capture_output=True).returncode == 1
-    assert subprocess.run([sys.executable, "-c", taken, tmp_path / ".lock"]).returncode == 0
+        assert subprocess.run(command, capture_output=True).returncode == 1
+    assert subprocess.run(command).returncode == 0
 
 
 @pytest.mark.slow

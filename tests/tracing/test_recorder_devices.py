@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -297,12 +295,11 @@ class Meter:
     """Replaces `metering.meters.Meter`: totals increase, and reading the peak resets it."""
 
     def __init__(self) -> None:
-        self.flops = self.live = self.peak = self.pauses = 0
+        self.flops = self.live = self.peak = 0
 
     def count(self, flops: int, alive: int = 0, free: int = 0) -> int:
         """Count `flops`, allocate `alive` bytes, and free `free` of them at once."""
-        if not self.pauses:
-            self.flops += flops
+        self.flops += flops
         self.live += alive
         self.peak = max(self.peak, self.live)
         self.live -= free
@@ -314,12 +311,6 @@ class Meter:
 
     def reading(self) -> Reading:
         return Reading(self.flops, self.live)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        self.pauses += 1
-        yield
-        self.pauses -= 1
 
 
 METERED = """
@@ -371,7 +362,7 @@ def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:
         "return f(6)": [6], "count(n)": [10, 2, 3, 6], "yield count(30)": [30],
     }  # fmt: skip
     assert {code: [s.meters and s.meters["flops"] for s in lecture.steps(code)] for code in expected} == expected
-    assert (meter.pauses, meter.flops) == (0, 1 + 10 + 300 + 15 + 2 + 3 + 4 + 20 + 5 + 30 + 6)
+    assert meter.flops == 1 + 10 + 300 + 15 + 2 + 3 + 4 + 20 + 5 + 30 + 6
 
 
 def test_memory_peaks_are_measured_within_each_step(trace: Trace) -> None:

@@ -112,46 +112,32 @@ def test_omitted_frames_do_not_count_for_the_limit(trace: Trace) -> None:
     assert arguments(trace(CALLS.format(n=5000), frames=120)) == [*range(50), *range(4950, 5000)]
 
 
-def test_frames_per_function_are_limited(trace: Trace) -> None:
+def test_calls_of_a_function_are_limited_to_the_first(trace: Trace) -> None:
     lecture = trace("""
 def main():
     total = sum(f(i) for i in range(300))
     again = f(1000)
     g(1)
+    down(80)
+    fibonacci(10)
 def f(i):
     work(1)
     return g(i)
 def g(i):
     return i
-""", frames=50)  # fmt: skip
-    assert len(lecture.frames("f")) == len(lecture.frames("g")) == 50
-    assert [step.ns for step in lecture.steps("total =")] == [300]
-
-
-def test_recursion_keeps_its_first_frames(trace: Trace) -> None:
-    lecture = trace("""
-import sys
-def main():
-    sys.setrecursionlimit(5000)
-    try:
-        down(1500)
-        work(1)
-    finally:
-        sys.setrecursionlimit(1000)
-    fibonacci(15)
 def down(n):
     work(1)
     if n: down(n - 1)
 def fibonacci(n):
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
-""")  # fmt: skip
-    assert len(lecture.frames("down")) == len(lecture.frames("fibonacci")) == 1000
-    assert lecture.steps("down(1500)")[0].ns == 1501
+""", frames=50)  # fmt: skip
+    assert {len(lecture.frames(function)) for function in ("f", "g", "down", "fibonacci")} == {50}
+    assert [lecture.steps(code)[0].ns for code in ("total =", "down(80)")] == [300, 81]
     run, depth = lecture.run, {0: 0, 1: 0}
     for frame in run.frames.values():
         if frame.of is not None:
             depth[frame.id] = depth[run.steps[frame.of].frame] + 1
-    assert max(depth.values()) == 1000
+    assert max(depth.values()) == 50
 
 
 # ------------------------------------------------------------------------------ generators

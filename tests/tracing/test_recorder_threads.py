@@ -1,11 +1,15 @@
-"""Threads, and records that do not come from probes: printed text, warnings, marks."""
+"""Threads, and records that do not come from probes: printed text, warnings, images, marks."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
 
-from tests.tracing.probed import Probed, Trace
+import pytest
+
+from tests.messages import says
+from tests.tracing.probed import Probed, Trace, listening
+from trace_tools.lecture import vocabulary
 
 # ------------------------------------------------------------------------------ threads
 
@@ -109,3 +113,24 @@ def test_marks_apply_to_every_open_step(tmp_path: Path) -> None:
     lecture.main()
     compiled = {"x = 1": False, "f()": True, "y = 1": False, "mark()": True}
     assert {code: lecture.steps(code)[0].compiled for code in compiled} == compiled
+
+
+def test_images_that_the_lecture_makes_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs in a copy of its folder, which is deleted afterwards."""
+    real, copy = tmp_path / "real", tmp_path / "copy"
+    for folder in (real, copy):
+        folder.mkdir()
+        (folder / "beside.svg").touch()
+    (copy / "made.svg").write_text("<svg/>")
+    (copy / "large.png").write_bytes(bytes(2 << 20))
+    monkeypatch.chdir(copy)
+    given = {"image": vocabulary.image, "names": ["made.svg", "beside.svg", "gone.svg", "large.png"]}
+    text = "def main():\n    [image(name) for name in names]\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given=given)
+    with listening(lecture.recorder, str, real), lecture:
+        lecture.module.main()
+    [step] = lecture.steps("[image")
+    made, *others = [entry["url"] for entry in step.narrative]
+    assert made == "data:image/svg+xml;base64,PHN2Zy8+" and others == ["beside.svg", "gone.svg", "large.png"]
+    assert len(step.warnings) == 2 and says(step.warnings[0], "NotShown", "'gone.svg'")
+    assert says(step.warnings[1], "NotShown", "large.png", "2,097,152 bytes", "1,048,576")
