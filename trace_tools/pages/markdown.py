@@ -60,7 +60,7 @@ def _anchors(section: Section) -> dict[str, str]:
     anchors: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for heading in (Heading(1, f"{section.number} {section.title}", ""), *section.headings):
-        text = prose.plain_text(heading.text).lower()
+        text = prose.readable_text(heading.text).lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
         anchors[heading.anchor] = f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
         counts[anchor] += 1

@@ -29,8 +29,6 @@ from trace_tools.util import formats
 
 LONGEST = 30_000  # characters of one text: takes up to a second for each form of a page
 LONGEST_URL = 2_000
-# of the tables in one text: short rows are padded, so 2,000 rows and columns would make 4 million cells
-MOST_CELLS = 6_000
 
 Image = Callable[[str], str | None]  # maps a path to the address of the image; None: refused
 
@@ -56,10 +54,10 @@ def safe_url(url: str) -> str | None:
     return url if relative or parts.scheme.lower() == "mailto" else None
 
 
-@lru_cache(maxsize=2)
-def _parser(*, tables: bool = True) -> MarkdownIt:
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
-    parser.enable(["table", "strikethrough"] if tables else ["strikethrough"])
+    parser.enable(["table", "strikethrough"])
     parser.disable(["html_block", "html_inline"])
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, allow_labels=False, double_inline=True)
     parser.renderer = _Renderer()
@@ -72,7 +70,7 @@ def parse(markdown: str) -> list[Token]:
     if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
         note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
         text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
-    tokens = _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
+    tokens = _parser().parse(text)
     for child in chain.from_iterable(token.children or () for token in tokens):
         if child.type == "text":
             child.content = formats.tidy_exponents(child.content)
@@ -87,27 +85,10 @@ def dedented(markdown: str) -> str:
     return formats.visible(text.replace("\r\n", "\n"))
 
 
-def _cells(text: str) -> int:
-    """Return the most cells that the tables of a text can have: below each line of dashes, columns times rows."""
-    cells = rows = 0
-    for line in reversed(text.split("\n")):
-        rows = rows + 1 if line.strip() else 0
-        if "-" in line and not line.strip(" \t>|:-"):
-            cells += rows * (line.count("|") + 1)
-    return cells
-
-
 def headings(markdown: str) -> list[tuple[int, str]]:
     """Return the headings of a text as (level, plain text)."""
-    tokens = parse(markdown)
-    return [
-        (int(opening.tag[1]), plain(inline)) for opening, inline in pairwise(tokens) if opening.type == "heading_open"
-    ]
-
-
-def plain(inline: Token) -> str:
-    """Return the text of an inline token without its markup."""
-    return "".join(child.content or (" " if child.type == "softbreak" else "") for child in inline.children or [])
+    tokens = pairwise(parse(markdown))
+    return [(int(opening.tag[1]), _words(inline)) for opening, inline in tokens if opening.type == "heading_open"]
 
 
 def passages(markdown: str) -> str:
@@ -133,13 +114,7 @@ def _words(token: Token) -> str:
         return readable(token.content)
     if token.type == "inline":
         return "".join(_words(child) or (" " if child.type.endswith("break") else "") for child in token.children or [])
-    return plain(token) if token.type == "image" else token.content
-
-
-def plain_text(markdown: str) -> str:
-    """Return one line of Markdown without markup, for a contents list or a window's title."""
-    tokens = _parser().parseInline(formats.one_line(markdown, 500))
-    return "".join(plain(token) for token in tokens)
+    return "".join(map(_words, token.children or [])) if token.type == "image" else token.content
 
 
 def readable_text(markdown: str) -> str:
@@ -154,7 +129,7 @@ def inline_html(markdown: str) -> str:
 
 def title_html(markdown: str, limit: int = 200) -> str:
     """Return a title as HTML for use inside a link: with math, without links; longer titles as plain text."""
-    text = plain_text(markdown)
+    text = readable_text(markdown)
     if len(text) > limit:
         return html.escape(formats.one_line(text, limit))
     return re.sub(r"</?a\b[^>]*>", "", inline_html(markdown))
@@ -185,7 +160,7 @@ def to_html(
     return with_ranges(render, markdown, varied, prefix) if varied else render(markdown)
 
 
-def level(heading: Token) -> int:
+def _level(heading: Token) -> int:
     """Return the level of a heading on a page: the page's title is h1, so prose begins at h2."""
     return min(6, max(2, int(heading.tag[1])))
 
@@ -222,12 +197,12 @@ class _Renderer(RendererHTML):
 
     def heading_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         anchors = env["anchors"]
-        return f"<h{level(tokens[at])}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
+        return f"<h{_level(tokens[at])}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
 
     def heading_close(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         link = '<a class="permalink" href="#{}" aria-label="Link to this heading">#</a>'
         anchors = env["anchors"]
-        return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(tokens[at])}>\n"
+        return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{_level(tokens[at])}>\n"
 
     def link_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         url = linked.get(safe_url)(str(tokens[at].attrs["href"]))
@@ -237,5 +212,5 @@ class _Renderer(RendererHTML):
 
     def image(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         source = env["image"](str(tokens[at].attrs["src"])) if "image" in env else None
-        alt = html.escape(plain(tokens[at]))
+        alt = html.escape(_words(tokens[at]))
         return f'<img src="{html.escape(source)}" alt="{alt}">' if source else f"<em>[{alt or 'image'}: not shown]</em>"

@@ -161,7 +161,7 @@ class _Writer:
         code = formats.one_line(line.code, CODE[self.form] if self.wide else NARROW)
         style = "strong" * (line.where == "section")
         title = self.section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
-        name = formats.one_line(prose.plain_text(title), 80) if title else ""
+        name = formats.one_line(prose.readable_text(title), 80) if title else ""
         soft = (" " if terminal else ", ").join(part for part in position[bool(name) :] if part)
         head = Phrase(name, "" if name else code, soft, style=style)
         return [head, *(self.figure(line, cell, quantity) for cell in line.cells)]

@@ -70,7 +70,9 @@ def timing_parts(difference: Difference) -> Iterator[Content]:
             if len(together) > 1:  # the statement, and its measurements below it
                 rows.append([Phrase(code=code, soft=f"line {line}", style="strong")])
             rows += [_row(timing, code if len(together) == 1 else "") for timing in together]
-        title = formats.one_line(prose.plain_text(titles[section]), 80) if section in titles else section or "Elsewhere"
+        title = (
+            formats.one_line(prose.readable_text(titles[section]), 80) if section in titles else section or "Elsewhere"
+        )
         yield Part(title, [Grid("timings", COLUMNS, rows, f"Times in {title}")])
 
 

@@ -473,7 +473,7 @@ def fold(blocks: Iterable[Block], prefix: str = "") -> tuple[Block, ...]:
     def folded_call(call: Call) -> Call:
         before, blocks = bodies[call.name], call.blocks
         if before == 0 and call.has_narrative:
-            call = replace(call, shown="part", anchor=anchor(prose.plain_text(call.title)))
+            call = replace(call, shown="part", anchor=anchor(prose.readable_text(call.title)))
         elif call.troubled:
             call = replace(call, shown="open")
         elif before >= BODIES or (before and not call.observed):
@@ -563,5 +563,5 @@ def _headings(blocks: Sequence[Block]) -> Iterator[Heading]:
         if isinstance(block, Narration):
             yield from block.headings
         elif isinstance(block, Call) and block.shown == "part":
-            yield Heading(block.level, prose.plain_text(block.title), block.anchor)
+            yield Heading(block.level, prose.readable_text(block.title), block.anchor)
             yield from _headings(block.blocks)

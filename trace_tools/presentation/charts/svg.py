@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
 from xml.etree.ElementTree import Element, ParseError, SubElement, fromstring, tostring
 
 from trace_tools.util import formats
@@ -50,6 +51,7 @@ _NUMBERS = re.compile(r"-?(?:\d++(?:\.\d++(?:e-?\d+)?)?|\.\d++(?:e-?\d+)?)")
 _GEOMETRY = _words("d points x y x1 y1 x2 y2 cx cy r rx ry width height transform")
 
 
+@lru_cache(maxsize=64)  # Markdown shows the same figure
 def clean(source: str, prefix: str, title: str, description: str) -> str | None:
     """Return `source` as safe inline SVG with a title and a description; None if it is not readable SVG."""
     if len(source) > LARGEST:
