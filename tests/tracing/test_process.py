@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,12 +12,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from trace_tools.tracing import process as processes
-from trace_tools.tracing.process import OUTPUT_BYTES, WORKER, Process
+from trace_tools.tracing import progress
+from trace_tools.tracing.process import OUTPUT_BYTES, UNFIT, WORKER, Process
+from trace_tools.tracing.progress import Progress, ProgressSender
 
 PROGRAM = """
 import json, os, signal, subprocess, sys, time
@@ -56,10 +61,13 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
 
     def run(*arguments: str, act: Callable[..., object] = lambda *_: None, stopped: Any = None) -> Any:
         messages: list[Any] = []
+
+        def show(*message: Any) -> None:
+            messages.append([*message])
+            act(*message)
+
         with Process("does_as_told", *arguments) as process:
-            status = process.follow(
-                lambda *message: (messages.append([*message]), act(*message)), stopped or threading.Event()
-            )
+            status = process.follow(show, stopped or threading.Event())
         return status, messages, process
 
     return run
@@ -67,11 +75,9 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
 
 def test_a_process_has_its_session_and_two_pipes(followed: Callable[..., Any]) -> None:
     status, [message], process = followed("look", "two words")
-    fixed = subprocess.run(
-        [sys.executable, "-c", "print(hash('a word'))"], env=processes.environment(), capture_output=True, text=True
-    )
+    fixed = subprocess.check_output([sys.executable, "-c", "print(hash('a word'))"], env=processes.environment())
     assert (status, process.output) == (3, b"an error\n")
-    assert message == [True, os.getpid(), int(fixed.stdout), "", ["two words"]]
+    assert message == [True, os.getpid(), int(fixed), "", ["two words"]]
 
 
 def test_the_end_of_a_flood_on_standard_error_is_kept(followed: Callable[..., Any]) -> None:
@@ -113,3 +119,52 @@ def test_a_process_that_waits_for_requests_ends_with_its_tracer() -> None:
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(60) == 0
+
+
+def test_interpreter_variables_do_not_change_exit_statuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in UNFIT:
+        monkeypatch.setenv(name, "1")
+    command = [sys.executable, "-c", "import sys; assert sys.exit(3), 'kept'"]
+    completed = subprocess.run(command, env=processes.environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert (completed.returncode, completed.stderr) == (3, b"")
+
+
+def test_full_disk_is_reported_in_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    command = [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu", "measure"]
+    completed = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
+    )  # fmt: skip
+    assert (completed.returncode, completed.stderr) == (2, f"{path}: can't be written: File too large\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_message_in_words() -> None:
+    of = "pass 1", "matmul"
+    messages = [Progress("survey"), Progress(*of, 42), Progress(*of, 42, 30), Progress("pass 1", "start", None, 11)]
+    assert [message.where for message in messages] == [
+        "", "matmul", "matmul, line 42 for 30 s", "start, nothing new for 11 s",
+    ]  # fmt: skip
+
+
+def test_a_stalled_process_reports_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each section is sent once, and each second the line, if for ten seconds there was no other one and no step."""
+    read_end, write_end = os.pipe()
+    now, lines = [0.0], {4: 7, 25: 8, 26: 7}
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    no_steps = SimpleNamespace(__self__=SimpleNamespace(__reduce__=lambda: (iter, (0,))))
+    position = SimpleNamespace(sequence=no_steps, line=lambda path: lines.get(int(now[0]), 8))
+    sender = ProgressSender(write_end)
+    report = sender.reporting(position, "lecture.py")  # type: ignore[arg-type]
+    for section in ("cold", "train", "train"):
+        sender.enter(section)
+    for now[0] in (1.0, 1.5, 4.0, 5.0, 14.0, 15.0, 16.0, 25.0, 26.0, 30.0):
+        report()
+    sender.forget()
+    sender.enter("in the child of a fork")
+    os.close(write_end)
+    with os.fdopen(read_end) as messages:
+        assert [json.loads(line) for line in messages] == [
+            ["cold"], ["train"], ["train", 8, 10], ["train", 8, 11], ["train", 8, 20],
+        ]  # fmt: skip
