@@ -40,26 +40,25 @@ def step(*work: Work, **changes: object) -> Step:
     return replace(Step(0, 0, 0, 1, meters=meters), **changes)  # type: ignore[arg-type]
 
 
-def test_a_matmul_is_bound_by_arithmetic() -> None:
-    """4096³ in bfloat16: 2·4096³ = 137,438,953,472 FLOPs ÷ 989.5e12 = 138.9 µs; 3·4096²·2 bytes ÷ 3.35e12 = 30 µs."""
-    floor = floor_of(step(("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2)), H100)
-    assert floor is not None and floor.seconds == pytest.approx(138.8973e-6, rel=1e-5)
-    assert floor.roof == "bfloat16"
+MATMUL = "aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2
+ADDITION = "aten.add", "float32", 2**20, 3 * 4 * 2**20
 
 
-def test_an_addition_is_bound_by_memory() -> None:
-    """2²⁰ numbers of float32 added: 3·4·2²⁰ = 12,582,912 bytes ÷ 3.35e12 = 3.756 µs; 2²⁰ ÷ 67e12 = 16 ns."""
-    floor = floor_of(step(("aten.add", "float32", 2**20, 3 * 4 * 2**20)), H100)
-    assert floor is not None and floor.seconds == pytest.approx(3.75609e-6, rel=1e-5)
-    assert floor.roof == "memory"
-
-
-def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
-    """The sum is 138.8973 + 3.75609 µs. The floor of all FLOPs and bytes together would be 138.8973 µs only."""
-    matmul, add = ("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2), ("aten.add", "float32", 2**20, 12 * 2**20)
-    floor = floor_of(step(matmul, add), H100)
-    assert floor is not None and floor.seconds == pytest.approx(142.65339e-6, rel=1e-5)
-    assert floor.roof == "bfloat16"
+@each(
+    ("work", "microseconds", "roof"),
+    [
+        # 4096³ in bfloat16: 2·4096³ = 137,438,953,472 FLOPs ÷ 989.5e12 = 138.9 µs; 3·4096²·2 bytes ÷ 3.35e12 = 30 µs
+        ([MATMUL], 138.8973, "bfloat16"),
+        # 2²⁰ numbers of float32 added: 3·4·2²⁰ = 12,582,912 bytes ÷ 3.35e12 = 3.756 µs; 2²⁰ ÷ 67e12 = 16 ns
+        ([ADDITION], 3.75609, "memory"),
+        # The sum over the operators. The floor of all FLOPs and bytes together would be 138.8973 µs only.
+        ([MATMUL, ADDITION], 142.65339, "bfloat16"),
+    ],
+)
+def test_floors_of_arithmetic_and_of_memory(work: list[Work], microseconds: float, roof: str) -> None:
+    floor = floor_of(step(*work), H100)
+    assert floor is not None and floor.seconds == pytest.approx(1e-6 * microseconds, rel=1e-5)
+    assert floor.roof == roof
 
 
 @each(
@@ -81,7 +80,7 @@ def test_floors_use_the_peak_of_the_dtype_and_its_units(operator: str, dtype: st
     assert seconds(step((operator, dtype, 10**12, 0)), H100) == pytest.approx(1 / tera)
 
 
-@pytest.mark.parametrize("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
+@each("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
 def test_a_slow_narrow_dtype_uses_the_peak_of_a_wider_one(operator: str) -> None:
     """A CPU that is slow at float16 may compute in float32 instead; float64 keeps its own peak."""
     cpu = replace(T4, flops_per_second={"float32": 200e9, "float16": 40e9, "float64": 100e9})

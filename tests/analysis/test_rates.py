@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
 from trace_tools.analysis.floors import floor_of
-from trace_tools.analysis.rates import StatementTime
 from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeRow, Execution, execution
@@ -38,23 +38,16 @@ def test_a_measuring_step_has_the_rate_of_one_call() -> None:
     executed = execution_of(host_ns=[SECOND] * 3, measured=[call], harness=True)
     assert [(r.name, r.peak) for r in executed.rates] == [("FLOP/s", "float32"), ("B/s", "memory")]
     assert [x for r in executed.rates for x in (r.per_second, r.share)] == pytest.approx([1e11, 0.5, 5e8, 0.0125])
-    assert (
-        executed.timing is not None
-        and executed.timing.clock == "call"
-        and executed.timing.samples_ns == (11_000, 10_000, 9_000)
-    )
+    assert executed.timing is not None
+    assert (executed.timing.clock, executed.timing.samples_ns) == ("call", (11_000, 10_000, 9_000))
     [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
     assert note.text == "10 µs ± 10% a call · 1 MFLOP"
     facts = facts_of(executed)
     assert facts["FLOPs"] == "1 MFLOP (1,000,000)" and facts["intensity"] == "200.0 FLOP/byte"
     assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls"].startswith("1 s")
     [point] = roof_points(executed, "x @ w", None)
-    assert (point.intensity, point.flops_per_second, point.dtype, point.name) == (
-        200.0,
-        executed.rates[0].per_second,
-        "float32",
-        "x @ w",
-    )
+    assert (point.intensity, point.flops_per_second) == (200.0, executed.rates[0].per_second)
+    assert (point.dtype, point.name) == ("float32", "x @ w")
 
 
 def test_several_measurements_have_separate_rates() -> None:
@@ -69,21 +62,18 @@ def test_several_measurements_have_separate_rates() -> None:
     assert note.text == "1 µs to 2 µs a call"
 
 
-@pytest.mark.parametrize("measurements", [None, []])
+@each("measurements", [None, []])
 def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] | None) -> None:
     executed = execution_of(host_ns=[SECOND] * 3, measured=measurements, harness=True)
     assert executed.rates == () and list(roof_points(executed, "x", None)) == []
     assert says(facts_of(executed)["rate"], "none: ", "`measure`", "`count`")
     assert "intensity" not in facts_of(executed) and "achieved" not in facts_of(executed)
+    uncounted = execution_of(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
+    assert uncounted.rates == () and facts_of(uncounted)["rate"] == "none: no torch operator ran in it"
+    assert facts_of(uncounted)["time a call"].startswith("1 µs")
 
 
-def test_an_uncounted_measurement_has_no_rate_and_a_reason() -> None:
-    executed = execution_of(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
-    assert executed.rates == () and facts_of(executed)["rate"] == "none: no torch operator ran in it"
-    assert facts_of(executed)["time a call"].startswith("1 µs")
-
-
-@pytest.mark.parametrize(
+@each(
     ("changes", "reason"),
     [
         ({"host_ns": [99_000] * 3}, "shorter than 100 µs: mostly dispatch"),
@@ -101,17 +91,14 @@ def test_short_unsteady_or_compiled_steps_have_no_rate(changes: dict[str, Any], 
 
 def test_steady_times_of_operators_make_rates() -> None:
     executed = execution_of(host_ns=[1_000_000, 1_000_000, 1_240_000])
-    assert [(r.name, r.per_second, r.peak) for r in executed.rates] == [
-        ("FLOP/s", 2e9, "float32"),
-        ("B/s", 1.2e7, "memory"),
-    ]
+    assert [(r.per_second, r.peak) for r in executed.rates] == [(2e9, "float32"), (1.2e7, "memory")]
     assert executed.no_rate is None and "rate" not in facts_of(executed)
 
 
 UNCOUNTED = Meters(2_000_000, 8_000, 4_000, dtype="float32", uncounted=["aten.sort"], operators=[("aten.sort", 1)])
 
 
-@pytest.mark.parametrize("samples_ns", [[10**6] * 3, [5_000] * 3, [10**6, 10**6, 9 * 10**6]])
+@each("samples_ns", [[10**6] * 3, [5_000] * 3, [10**6, 10**6, 9 * 10**6]])
 def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int]) -> None:
     """The note next to the line names them even if the time is too short or too unsteady for a rate."""
     executed = execution_of(host_ns=samples_ns, meters=UNCOUNTED)
@@ -120,10 +107,8 @@ def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int])
     assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["not counted"]
     assert not {"intensity", "achieved", "rate"} & facts.keys()
     [time, uncounted] = margin_notes(CodeRow((), "L1", executions=(executed, executed)))[:2]
-    assert "at least 2 MFLOP" in time.text and (uncounted.text, uncounted.collapsed) == (
-        "not counted: aten.sort",
-        False,
-    )
+    assert "at least 2 MFLOP" in time.text
+    assert (uncounted.text, uncounted.collapsed) == ("not counted: aten.sort", False)
     without_flops = execution_of(host_ns=samples_ns, meters=replace(UNCOUNTED, flops=0))
     assert "FLOP" not in "".join(note.text for note in margin_notes(CodeRow((), "L1", executions=(without_flops,))))
     assert floor_of(executed.step, known_machines()[0]) is None
@@ -137,11 +122,8 @@ def test_only_counted_measurements_have_rates() -> None:
     assert {rate.call for rate in executed.rates} == {1}
     facts = facts_of(executed)
     assert facts["1: FLOPs"] == "1 kFLOP" and "1: intensity" in facts and "1: not counted" not in facts
-    assert (
-        facts["2: FLOPs"] == "at least 1 kFLOP"
-        and "2: intensity" not in facts
-        and "aten.sort" in facts["2: not counted"]
-    )
+    assert facts["2: FLOPs"] == "at least 1 kFLOP" and "aten.sort" in facts["2: not counted"]
+    assert "2: intensity" not in facts
     alone = execution_of(measured=[uncounted], harness=True)
     assert alone.rates == () and floor_of(alone.step, known_machines()[0]) is None
 
@@ -164,7 +146,7 @@ def test_flops_on_the_meta_device_are_in_no_rate() -> None:
     assert [r.name for r in older.rates] == ["B/s"]
 
 
-@pytest.mark.parametrize("measured_peak", [True, False])
+@each("measured_peak", [True, False])
 def test_a_rate_above_its_roof_comes_with_a_warning(measured_peak: bool) -> None:
     peaks = [Peak("float32", 1e9, "best of 3", measured_peak), Peak("memory", 1e12, "copies", measured_peak)]
     executed = execution_of(Machine("A processor", "cpu", "cpu", peaks=peaks))
@@ -189,11 +171,10 @@ def test_the_roof_belongs_to_the_dtype_of_the_work() -> None:
 
 
 def test_a_row_shows_in_how_many_runs_it_ran() -> None:
-    step = Step(0, 0, 0, 1, runs=4)
-    [note] = margin_notes(CodeRow((), "L1", executions=(execution(step, CPU, timed_runs=6),)))
-    assert (note.kind, note.text) == ("runs", "ran in 4 of 6 runs")
-    [note] = margin_notes(CodeRow((), "L1", executions=(execution(Step(0, 0, 0, 1, runs=1), CPU),)))
-    assert note.text == "ran in 1 of the timed runs"
+    for runs, timed_runs, text in ((4, 6, "ran in 4 of 6 runs"), (1, None, "ran in 1 of the timed runs")):
+        executed = execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=timed_runs)
+        [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
+        assert (note.kind, note.text) == ("runs", text)
 
 
 def test_expressions_with_a_common_beginning_are_separate() -> None:
@@ -216,7 +197,7 @@ def test_an_unknown_card_has_its_measured_roof() -> None:
     assert flops.share == pytest.approx(0.5) and flops.roof == "bfloat16 peak, measured: best of 9"
 
 
-@pytest.mark.parametrize(("capability", "expected"), [("7.5", "float16"), ("8.0", "bfloat16"), ("gfx942", "bfloat16")])
+@each(("capability", "expected"), [("7.5", "float16"), ("8.0", "bfloat16"), ("gfx942", "bfloat16")])
 def test_the_leading_peak_is_of_a_format_with_matrix_units(capability: str, expected: str) -> None:
     """A card of capability 7.5, such as a T4, has units for float16 only, although bfloat16 was measured too."""
     measured_peaks = [Peak(name, 2e13, "measured", True) for name in ("bfloat16", "float16", "float32")]
@@ -224,15 +205,12 @@ def test_the_leading_peak_is_of_a_format_with_matrix_units(capability: str, expe
     assert peak is not None and (peak.name, peak.per_second) == (expected, 2e13)
 
 
-@pytest.mark.parametrize(("capability", "roof"), [("7.0", "float32"), ("gfx942", "float32"), ("8.0", "tf32")])
+@each(("capability", "roof"), [("7.0", "float32"), ("gfx942", "float32"), ("8.0", "tf32")])
 def test_tf32_is_the_roof_only_if_torch_can_use_it(capability: str, roof: str) -> None:
     card = gpu(capability, Peak("float32", 1e13, "a datasheet"), Peak("tf32", 1e14, "a datasheet"))
     work = [("aten.mm", "tf32", 2_000_000, 12_000)]
     [rate] = [rate for rate in execution_of(card, meters=replace(MATMUL, work=work)).rates if rate.name == "FLOP/s"]
     assert rate.peak == roof
-
-
-# --- the time of a section by statement -----------------------------------------------------------
 
 
 LECTURE = """\
@@ -251,8 +229,8 @@ def model(x):
 """
 
 
-def statement_times() -> tuple[StatementTime, ...]:
-    """Return the times of the section's statements; 40 executions of `loss` were omitted, one of `done` suspended."""
+def test_times_of_statements_include_omitted_executions_and_those_of_callees() -> None:
+    """40 executions of `loss` were omitted, one of `done` suspended."""
     recording = Recording(LECTURE)
     train = recording.call(recording.frame("main"), "train()", "train")
     for turn in range(3):
@@ -263,18 +241,10 @@ def statement_times() -> tuple[StatementTime, ...]:
     recording.step(train, "done", cold_ns=[5])
     recording.step(train, "done", host_ns=[1_000], suspended=True)
     [section] = make_document(recording.trace()).sections
-    return section.times
-
-
-def test_times_of_statements_include_omitted_executions() -> None:
-    header, loss, done = statement_times()
+    header, loss, done = section.times
     assert (header.code, header.line, header.anchor) == ("for step in range(3):", 6, "L6")
     assert (header.ns, header.executions) == (3 * 20, 3)
     assert (loss.ns, loss.executions) == (100 + 200 + 300 + 4_000, 43)
     assert (done.ns, done.executions) == (5, 2)
-
-
-def test_times_of_callees_are_inside_their_call() -> None:
-    _, loss, _ = statement_times()
-    [statement] = loss.inside
-    assert (statement.code, statement.ns, statement.executions) == ("return x", 3 * 8, 3)
+    [inside] = loss.inside
+    assert (inside.code, inside.ns, inside.executions) == ("return x", 3 * 8, 3)

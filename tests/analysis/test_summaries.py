@@ -37,12 +37,8 @@ def number(value: float) -> Value:
         (Value("tuple", items=[number(1)], length=1), "(1,)"),
         (Value("tuple", items=[number(16), number(16_000)], length=2), "(16, 16_000)"),
         (
-            Value(
-                "dict",
-                entries=[(Value("str", "view"), number(1.8e-6)), (Value("int", 10_000), number(0.0181))],
-                unit="s",
-            ),
-            "{'view': 1.8 µs, 10_000: 18.1 ms}",
+            Value("dict", entries=[(Value("str", "a"), number(1.8e-6)), (number(10_000), number(0.0181))], unit="s"),
+            "{'a': 1.8 µs, 10_000: 18.1 ms}",
         ),
         (Value("list", items=[number(80e9), number(12_345)], length=2, unit="B"), "[80 GB, 12.35 kB]"),
         (Value("list", items=[Value("tuple", items=[number(2**20)])], unit="B"), "[(1 MiB,)]"),
@@ -103,9 +99,7 @@ def test_grids_show_the_elements() -> None:
     assert grids(batched) == [("[0, :, :]", [["1", "2"]]), ("[1, :, :]", [["3", "4"]])]
     corner = Tensor("float32", [9, 9], "cpu", corner=[1.0, 2.0, 3.0, 4.0], corner_shape=[2, 2])
     assert grids(corner)[0][1] == [["1.", "2.", "…"], ["3.", "4.", "…"], ["⋮", "⋮", "⋮"]]
-    assert (
-        grids(Tensor("float32", [2, 2], "cpu", elements=[1.0])) == []
-    )  # elements that do not match the shape are not shown
+    assert grids(Tensor("float32", [2, 2], "cpu", elements=[1.0])) == [], "the elements do not match the shape"
 
 
 def test_facts_are_exact() -> None:
@@ -130,9 +124,8 @@ def test_failed_claims_show_all_digits_that_differ() -> None:
 def frame(rows: int, columns: int, **fields: Any) -> Value:
     """Return a DataFrame with equal columns 0.00, 0.25, 0.50 …"""
     column = Value("Series", tensor=Tensor("float64", [rows], "cpu", elements=[n * 0.25 for n in range(rows)]))
-    return Value(
-        "DataFrame", length=columns, entries=[(Value("str", f"c{n}"), column) for n in range(columns)], **fields
-    )
+    entries = [(Value("str", f"c{n}"), column) for n in range(columns)]
+    return Value("DataFrame", length=columns, entries=entries, **fields)
 
 
 def test_frames_show_shape_dtypes_and_first_rows() -> None:
@@ -177,10 +170,8 @@ def test_numbers_of_a_grid_have_equal_decimals() -> None:
     [(_, rows)] = grids(Tensor("float64", [2, 3], "cpu", elements=similar))
     assert {len(cell.partition(".")[2]) for row in rows for cell in row if cell != "nan"} == {3}
     different = [1e-9, 100.0, 1.0, 250.0]  # the first column uses powers of ten, the second whole numbers
-    assert grids(Tensor("float64", [2, 2], "cpu", elements=different))[0][1] == [
-        ["1.000e-9", "100."],
-        ["1.000e0", "250."],
-    ]
+    [(_, table)] = grids(Tensor("float64", [2, 2], "cpu", elements=different))
+    assert table == [["1.000e-9", "100."], ["1.000e0", "250."]]
     shown = [float(cell) for row in rows for cell in row if cell != "nan"]
     numbers = [n for n in similar if not math.isnan(n)]
     assert all(abs(a - b) <= 0.0005 for a, b in zip(shown, numbers, strict=True))
