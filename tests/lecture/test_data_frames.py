@@ -36,19 +36,17 @@ def test_frame_becomes_a_table_or_a_plot() -> None:
         assert narrative.rows == [list(row) for row in zip(*COLUMNS.values(), strict=True)]
         assert narrative_of(table, frame, ["area", "city"]).columns == ["area", "city"]
         assert narrative_of(table, frame["people"]).rows == [[n] for n in COLUMNS["people"]]
-        narrative = narrative_of(plot, frame)
-        assert {series.name: series.y for series in narrative.series or []} == {
-            n: COLUMNS[n] for n in ("people", "area")
-        }
+        drawn = {series.name: series.y for series in narrative_of(plot, frame).series or []}
+        assert drawn == {name: COLUMNS[name] for name in ("people", "area")}
         [series] = narrative_of(plot, frame, x="people").series or []
         assert (series.name, series.x) == ("area", COLUMNS["people"])
-        for invalid_call in (
-            lambda f=frame: table(f, ["town"]),
-            lambda f=frame: plot(f, x="town"),
-            lambda f=frame: plot(f["city"]),
+        for call, arguments, options in (
+            (table, [frame, ["town"]], {}),
+            (plot, [frame], {"x": "town"}),
+            (plot, [frame["city"]], {}),
         ):
             with pytest.raises(ValueError, match="found"):
-                invalid_call()
+                call(*arguments, **options)
 
 
 def test_index_is_the_first_column_and_x_values() -> None:

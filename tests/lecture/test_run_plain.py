@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from trace_tools.lecture import run_plain
 from trace_tools.trace.model import Answer, Ask, Link, Plot, Table
 
@@ -47,26 +49,27 @@ if __name__ == "__main__":
 '''
 
 
-def test_section_headings_and_lecture_output_are_printed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("raising", [False, True])
+def test_section_headings_output_and_exceptions_of_a_plain_run(raising: bool, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
-    path.write_text(LECTURE, encoding="utf-8")
-    completed = subprocess.run(
-        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert completed.stderr == ""
-    *lines, suggestion, last = filter(None, completed.stdout.splitlines())
-    assert lines == ["0 The first", "Words, not for nobody", "1 second", "3", "2 The first", "Words, not for nobody"]
-    assert f"trace {path}" in suggestion and last == "[None, None]"
-
-
-def test_exception_in_a_section_is_raised_unchanged(tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(LECTURE.replace("print(n)", "raise ValueError(n)"), encoding="utf-8")
-    completed = subprocess.run(
-        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert [line for line in completed.stdout.splitlines() if line[:1].isdigit()] == ["0 The first", "1 second"]
-    assert completed.stderr.endswith("ValueError: 3\n") and "second" in completed.stderr
+    path.write_text(LECTURE.replace("print(n)", "raise ValueError(n)") if raising else LECTURE, encoding="utf-8")
+    command, environment = [sys.executable, str(path)], {"PYTHONPATH": str(ROOT)}
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True)
+    lines = [*filter(None, completed.stdout.splitlines())]
+    if raising:
+        assert lines == ["0 The first", "Words, not for nobody", "1 second"]
+        assert completed.stderr.endswith("ValueError: 3\n") and "in second" in completed.stderr
+    else:
+        *lines, suggestion, last = lines
+        assert lines == [
+            "0 The first",
+            "Words, not for nobody",
+            "1 second",
+            "3",
+            "2 The first",
+            "Words, not for nobody",
+        ]
+        assert (completed.stderr, f"trace {path}" in suggestion, last) == ("", True, "[None, None]")
 
 
 def test_narratives_are_printed_as_text() -> None:

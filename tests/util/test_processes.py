@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.cases_in_one import each
 from trace_tools.errors import LectureError, TraceFileError, TraceToolsError, UsageError
 from trace_tools.util.processes import in_processes
 
@@ -28,7 +29,7 @@ def test_results_come_in_order_from_other_processes() -> None:
 
 
 @pytest.mark.usefixtures("no_other_threads")
-@pytest.mark.parametrize(
+@each(
     "error",
     [UsageError("no such place"), LectureError("a.py", 3, "no place"), TraceFileError("t.yaml", "run", "no place")],
 )
