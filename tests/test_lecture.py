@@ -26,7 +26,7 @@ from trace_tools.lecture.vocabulary import listening
 from trace_tools.presentation.prose import slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
-from trace_tools.trace import arithmetic
+from trace_tools.trace import explorations
 from trace_tools.trace.model import Narrative, Table
 
 LECTURE = Path(__file__).parents[1] / "lecture.py"
@@ -258,13 +258,15 @@ EXPLORED = sorted(
 @each("name", EXPLORED)
 def test_formulas_agree_with_javascript_on_random_inputs(lecture: ModuleType, name: str) -> None:
     function, draw = getattr(lecture, name), random.Random(name)
-    formula = arithmetic.formula_of(function)
+    formula = explorations.formula_of(function)
 
     def number() -> float:
         return draw.choice((10 ** draw.uniform(-2, 14), float(draw.randint(0, 4)), float(draw.randint(1, 10**5))))
 
     inputs = [[number() for _ in formula.parameters] for _ in range(1_000)]
-    script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map((it) => f(...it)); }})()"
+    script = (
+        f"(() => {{ const [f] = {explorations.javascript([formula.text])}; return given.map((it) => f(...it)); }})()"
+    )
     answered = 0
     for numbers, answer in zip(inputs, evaluated(script, inputs), strict=True):
         try:

@@ -12,20 +12,18 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from trace_tools.trace.explorations import Exploration, Input, Menu, Result
 from trace_tools.trace.model import (
     Choice,
     Claim,
     Event,
-    Exploration,
     Explore,
     Frame,
     Image,
-    Input,
     LeftOut,
     Link,
     Machine,
     Measured,
-    Menu,
     Meters,
     Narrative,
     Note,
@@ -34,7 +32,6 @@ from trace_tools.trace.model import (
     Plot,
     Process,
     Raised,
-    Result,
     Run,
     Series,
     SourceFile,
@@ -78,7 +75,7 @@ def product(a, b):  # @inspect a b
 
 
 def kinds_of_values():
-    odd = [float("nan"), -0.0, 2**70, 1j, None, "α\\u2028β", {"k": (1, True)}]  # @inspect odd odd[9]
+    odd = [float("nan"), -0.0, 2**70, 1j, None, "α–β", {"k": (1, True)}]  # @inspect odd odd[9]
     ring = []
     ring.append(ring)  # @inspect ring
     big = torch.randn(1024, 1024)  # @inspect big
@@ -242,7 +239,7 @@ def _odd_values() -> Value:
         Value("int", 2**70),
         Value("complex", text="1j"),
         Value("none"),
-        Value("str", "α\u2028β"),
+        Value("str", "α–β"),
         Value("dict", length=1, entries=[(Value("str", "k"), Value("tuple", length=2, items=[Value("int", 1)]))]),
     ]
     return Value("list", items=items, length=7)

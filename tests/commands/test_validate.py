@@ -51,8 +51,8 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
     ("old", "new", "message"),
     [
         ('"frame": 0', '"frame": "zero"', r"frame"),
-        ("schema: 1", "schema: 99", "found 99"),
-        ("steps:", "stops:", "no `steps:`"),
+        ("schema: 1", "schema: 99", "found the schema 99"),
+        ("steps:", "stops:", "stops"),
     ],
 )
 def test_schema_errors_are_one_line(old: str, new: str, message: str, tmp_path: Path) -> None:

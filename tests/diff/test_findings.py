@@ -67,7 +67,7 @@ def test_edited_claim_is_compared_with_its_old_version() -> None:
 
 
 def answering(value: float) -> Any:
-    return Ask(text="How many bytes?", answer=Answer(value, "B"))
+    return Ask(text="How many bytes?", answer=Answer(value, "B", within=0.0))
 
 
 def exploring(days: float) -> Any:

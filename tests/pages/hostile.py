@@ -5,24 +5,24 @@ The script in `PWNED` sets `window.pwned`. A page where that is set has executed
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.pages.recording import Recording, matrix
+from trace_tools.trace.explorations import Exploration, Input, Menu, Result
+from trace_tools.trace.file import dump, parse
 from trace_tools.trace.model import (
     Claim,
     Collective,
-    Exploration,
     Explore,
     Image,
-    Input,
     Link,
     Machine,
-    Menu,
     Meters,
     Narrative,
     Note,
     Peak,
     Plot,
     Raised,
-    Result,
     Run,
     Series,
     Table,
@@ -81,7 +81,8 @@ def hostile_trace() -> Trace:
     recording.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
     machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=ATTRIBUTE, peaks=[Peak(PWNED, 1.0, FENCE)])
     run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
-    return recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
+    trace = recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
+    return parse(dump(trace).encode(), Path("hostile.yaml")).trace
 
 
 def _narratives(trick: str) -> list[Narrative]:
@@ -102,8 +103,8 @@ def _narratives(trick: str) -> list[Narrative]:
         Text(text=trick),
         Note(text=trick),
         Link(url=trick, title=trick, authors=trick, date=trick, text=trick),
-        Image(url=trick, title=trick, width=10),
-        Video(url=trick, title=trick, width=10),
+        Image(url=f"https://{trick}", title=trick, width=10),
+        Video(url=f"https://{trick}", title=trick, width=10),
         Table(title=trick, columns=[trick], rows=[[trick], [None]]),
         Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=exploration),
         Plot(title=trick, x_label=short, series=[Series(short, [short], [1.0], "bars")]),

@@ -10,7 +10,7 @@ from tests.cases_in_one import each
 from tests.javascript import evaluated
 from trace_tools.pages import explorations
 from trace_tools.presentation.page_shell import HERE
-from trace_tools.trace.model import Result
+from trace_tools.trace.explorations import Result
 
 UNITS = (None, "%", "B", "bytes", "FLOP", "FLOP/s", "bytes/s", "s", "days", "GPU-hours")
 

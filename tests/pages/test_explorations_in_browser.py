@@ -11,7 +11,7 @@ from tests.pages.browsing import NARROW, WIDE, ask, drag, forget, show, until
 from tests.pages.explored import GPUS, explored_lecture, holding, training
 from trace_tools.pages import explorations
 from trace_tools.pages.site import SiteTrace, render_site
-from trace_tools.trace.model import Result
+from trace_tools.trace.explorations import Result
 
 RIGHT, LEFT, END, ESCAPE, CONTROL = "\ue014", "\ue012", "\ue010", "\ue00c", "\ue009"
 

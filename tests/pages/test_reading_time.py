@@ -21,7 +21,9 @@ def test_reading_time_of_words_lines_and_questions() -> None:
     prose = Narration(Text(text=WORDS), 1)
     table = Narration(Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2)  # 600 words, including the head
     figure = Narration(Plot(title=WORDS, series=[]), 3)
-    question = Narration(Ask(text="word " * 66, answer=Answer(1, hint=WORDS, why=WORDS)), 4)  # 19.8 s and 40 s
+    question = Narration(
+        Ask(text="word " * 66, answer=Answer(1, within=0.0, hint=WORDS, why=WORDS)), 4
+    )  # 19.8 s and 40 s
     for block, minutes in ((prose, 3), (table, 3), (figure, 3), (question, 1), (rows(60), 2), (rows(60, ran=False), 0)):
         assert reading_minutes([block]) == minutes
     assert reading_minutes([prose, table, figure, question, rows(60)]) == 12

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from xml.etree.ElementTree import Element
 
+import numpy as np
 import pytest
 
+from tests.cases_in_one import each
 from tests.messages import says
 from tests.presentation.reading import read, words
-from trace_tools.presentation.charts.storage import storage
+from trace_tools.presentation.charts.storage import places, storage
 from trace_tools.trace.model import Tensor
 
 
@@ -68,10 +71,8 @@ def test_a_drawing_reports_what_it_leaves_out() -> None:
     [omitted] = [word for word in words(root) if word.startswith("… ")]
     assert len(drawn_views) == 5 and says(omitted, "15 more tensors", "view5", "9 more")
 
-    partly_recorded = Tensor(
-        "float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24, elements=[1.0, 2.0]
-    )
-    assert any(says(text, "… 4 of 6 elements", "trace") for text in words(read(storage("x", partly_recorded, []))))
+    partly_recorded = Tensor("float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24)
+    assert any(says(text, "… 6 of 6 elements", "trace") for text in words(read(storage("x", partly_recorded, []))))
 
 
 def test_cells_show_their_elements_completely() -> None:
@@ -79,3 +80,31 @@ def test_cells_show_their_elements_completely() -> None:
                elements=[1.2345, -0.0002938, 1234567.0, -3.0])  # fmt: skip
     read_back = [float(word) for word in words(read(storage("x", x, []))) if word[0] in "-1234567890"]
     assert [number for number in read_back if number not in range(4)] == pytest.approx(x.elements, rel=1e-3)
+
+
+@each("seed", range(10))
+def test_storage_positions_equal_those_of_numpy(seed: int) -> None:
+    draw = random.Random(seed)
+    base = np.arange(48)
+    view = base.reshape(draw.choice([(48,), (6, 8), (2, 3, 8), (1, 48), (48, 1, 1)]))
+    view = view[draw.randrange(view.shape[0]) :: draw.choice([1, 2])]
+    view = np.broadcast_to(view.T, (draw.choice([1, 2]), *view.T.shape))
+    strides = [stride // base.itemsize for stride in view.strides]
+    offset = int(view.flatten()[0]) if view.size else 0
+    tensor = Tensor("int64", list(view.shape), "cpu", strides=strides, offset=offset)
+    assert places(tensor, 100) == view.flatten().tolist()
+    assert places(tensor, view.size - 1) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ([1 << 28], [1]),
+        ([10**6, 10**6], [0, 0]),
+        ([0, 10**12], [1, 1]),
+        ([10**30], [10**30]),
+        ([2], None),
+    ],
+)
+def test_unlistable_storage_positions_are_empty(shape: list[int], strides: list[int] | None) -> None:
+    assert places(Tensor("float32", shape, "meta", strides=strides), 256) == []

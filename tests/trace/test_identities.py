@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cases_in_one import each
-from trace_tools.trace.identities import TOP, CallCounter, CallKey, Ending, Positions, ProcessId, RunId, StepKey
+from trace_tools.trace.identities import Ending, ProcessId, RunId
 
 
 @each(
@@ -48,23 +48,3 @@ def test_endings_survive_a_round_trip(text: str, ending: Ending) -> None:
 
 def test_old_endings_at_line_none_are_read() -> None:
     assert Ending.parse("ImportError at line None") == Ending("raised", "ImportError")
-
-
-def test_equal_calls_and_steps_of_two_runs_share_positions() -> None:
-    positions = Positions()
-
-    def run(iterations: int) -> list[int]:
-        calls = CallCounter()
-        main = positions.of_call(calls.key(TOP, "main"))
-        loop = [positions.of_step(StepKey(main, 3, n)) for n in range(1, iterations + 1)]
-        called = [positions.of_call(calls.key(step, name)) for step in loop for name in ("f", "g", "f")]
-        return [main, *loop, *called]
-
-    first, again, longer = run(2), run(2), run(3)
-    assert len({*first}) == len(first) == 9 and again == first
-    assert {*first} < {*longer} and len({*longer}) == len(longer) == 13
-    assert positions.keys[first[1]] == StepKey(first[0], 3, 1)
-    assert [positions.keys[position] for position in first[3:6]] == [
-        CallKey(first[1], function, number) for function, number in (("f", 1), ("g", 1), ("f", 2))
-    ]
-    assert positions.of_call(CallKey(0, 1, 1)) != positions.of_step(StepKey(0, 1, 1))

@@ -234,10 +234,10 @@ def test_trace_is_validated_before_it_replaces_another(tmp_path: Path, merge_int
     complete = merge_into(out).path.read_bytes()
     shutil.rmtree(tmp_path / "elsewhere")
     with pytest.raises(KeptError) as raised:
-        merge_into(out, lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
+        merge_into(out, lambda journal: journal.replace(b'"line":20,', b'"line":2000,'))
     [unmerged] = out.glob(".unmerged-*")
-    assert says(raised.value, "lecture.py:20", "narrative[0].width", "'0%'", f"kept in {unmerged}")
-    assert b'"width":"0%"' in (unmerged / "pass-1.journal").read_bytes()
+    assert says(raised.value, "lecture.py: ", "found 2000; expected 1 to ", f"kept in {unmerged}")
+    assert b'"line":2000,' in (unmerged / "pass-1.journal").read_bytes()
     assert (out / "cpu/trace.yaml").read_bytes() == complete and names(out / "cpu") == {"trace.yaml"}
     assert names(out) == {"cpu", unmerged.name}
 

@@ -1,13 +1,15 @@
-"""Files are replaced atomically. `tests/trace/test_file.py` tests traces on a full disk."""
+"""Files are replaced atomically."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
 from trace_tools.errors import UsageError
 from trace_tools.util.files import MANIFEST, replace_file, update_folder
 
@@ -21,6 +23,35 @@ def test_text_pieces_or_bytes_replace_a_file_of_any_name(tmp_path: Path) -> None
         replace_file(path, content)
         assert path.read_bytes() == "é\n".encode()
     assert os.listdir(tmp_path) == [path.name]
+
+
+@each(
+    ("failure", "raised"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), UsageError),
+        (OSError(errno.EFBIG, "File too large"), UsageError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+@each("function", ["fsync", "replace"])
+def test_a_failed_write_leaves_only_the_old_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    failure: BaseException,
+    raised: type[BaseException],
+) -> None:
+    def fails(*_: object) -> None:
+        raise failure
+
+    path = tmp_path / "trace.yaml"
+    path.write_text("old")
+    with monkeypatch.context() as failing, pytest.raises(raised) as caught:
+        failing.setattr(os, function, fails)
+        replace_file(path, "new", durable=True)
+    if isinstance(failure, OSError):
+        assert str(caught.value) == f"{path}: can't be written: {failure.strerror}"
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["trace.yaml"]
 
 
 def test_a_failed_replace_leaves_only_the_old_file(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice, product
 
-from trace_tools.trace import shapes
 from trace_tools.trace.model import LARGEST_FLOAT, Claim, Element, Step, Tensor, Value
 from trace_tools.util import formats
 
@@ -306,7 +305,7 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
     """
     recorded = tensor.elements if tensor.elements is not None else tensor.corner
     sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
-    if not recorded or sizes is None or shapes.count(sizes, len(recorded)) != len(recorded):
+    if not recorded or sizes is None or math.prod(sizes) != len(recorded):
         return []
     lead, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
     result = []

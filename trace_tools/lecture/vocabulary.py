@@ -23,29 +23,26 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
+
 from trace_tools.lecture import data_frames
-from trace_tools.trace import arithmetic
+from trace_tools.trace.explorations import Exploration, Input, Menu, NotArithmetic, Result, Scale, formula_of
 from trace_tools.trace.model import (
-    SCALES,
     Answer,
     Ask,
     Choice,
-    Exploration,
     Explore,
     Image,
-    Input,
     Link,
-    Menu,
     Narrative,
     Note,
     Plot,
-    Result,
     Scalar,
     Series,
+    Style,
     Table,
     Text,
 )
-from trace_tools.trace.validation import Mismatch, check_narrative, converted
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import to_plain
 
@@ -197,8 +194,8 @@ def explore(
 ) -> None:
     """Show a function's results, and let the reader call it with other numbers.
 
-    `function` computes a dict of named results by plain arithmetic (see `arithmetic`). It is called here with the
-    lecture's numbers, each as a float. `inputs` gives for each parameter the lecture's number and the least and the
+    `function` computes a dict of named results by plain arithmetic (see `trace.explorations`). It is called here with
+    the lecture's numbers, each as a float. `inputs` gives for each parameter the lecture's number and the least and the
     greatest that a reader may set; if the lecture's number is an int, the reader sets integers. `menus` gives rows of
     numbers by name for the other parameters: {"GPU": {"H100": {"peak": 989.5e12, …}, …}}. The lecture uses the first
     row. Extra numbers in a row are ignored. Readers can enter a row of their own unless all numbers are ints.
@@ -218,14 +215,14 @@ def explore(
 
     def slider(name: str, value: Any, low: Any, high: Any, *, whole: bool) -> Input:
         value, low, high = (_number(name, number) for number in (value, low, high))
-        scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
+        scale: Scale = "log" if low > 0 and high / low >= LOGARITHMIC else "linear"
         return Input(name, label(name), value, low, high, scale, whole, units.get(name))
 
     @aside
     def before_the_call() -> Exploration:
         try:
-            formula = arithmetic.formula_of(function)
-        except arithmetic.NotArithmetic as error:
+            formula = formula_of(function)
+        except NotArithmetic as error:
             raise ValueError(f"explore: {error}") from None
         sliders = []
         for name, limits in inputs.items():
@@ -320,9 +317,9 @@ def plot(
     x: Sequence[Any] | str | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
-    x_scale: str = "linear",
-    y_scale: str = "linear",
-    style: str = "line",
+    x_scale: Scale = "linear",
+    y_scale: Scale = "linear",
+    style: Style = "line",
 ) -> None:
     """Show a figure and record its numbers.
 
@@ -377,17 +374,16 @@ def _shown(value: object) -> str:
 def emit(narrative: Narrative) -> None:
     """Check a narrative as if a file held it, and pass it to the listener. Raises ValueError; TypeError for objects."""
     try:
-        converted(type(narrative), to_plain(narrative))
-        check_narrative(narrative)
-    except Mismatch as mismatch:
-        raise ValueError(str(mismatch.at(narrative.kind))) from None
+        msgspec.convert(to_plain(narrative), type(narrative))
+    except ValueError as error:
+        raise ValueError(f"{narrative.kind}: {error}") from None
     except TypeError as error:
         raise TypeError(f"{narrative.kind}: {error}") from None
     for listener, _ in list(_listeners):
         listener(narrative)
 
 
-def _series(name: str, y: Any, x: Sequence[Any] | str | None, style: str) -> Series:
+def _series(name: str, y: Any, x: Sequence[Any] | str | None, style: Style) -> Series:
     if isinstance(y, tuple) and len(y) == 2 and hasattr(y[0], "__len__"):
         x, y = y
     if isinstance(y, str) or not hasattr(y, "__iter__"):

@@ -4,7 +4,7 @@ r"""Show a figure with inputs: a sentence and a table with the lecture's numbers
     as_markdown(it)                              'It takes **143.9 days**.\n\n| … |'
     script({"said-3": it})      'page.explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
 
-The script receives a figure as data. Only formulas, written by `arithmetic.javascript`, are code.
+The script receives a figure as data. Only formulas, written by `trace.explorations`, are code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from markupsafe import Markup, escape
 
 from trace_tools.presentation.markdown_text import escape as escaped
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, table
-from trace_tools.trace import arithmetic
-from trace_tools.trace.explorations import Parts, places
-from trace_tools.trace.model import Exploration, Explore, Input, Result
+from trace_tools.trace.explorations import Exploration, Input, Parts, Result, javascript, places
+from trace_tools.trace.model import Explore
 from trace_tools.util import formats
 
 OWN = "custom"  # a row of a menu
@@ -76,7 +75,7 @@ def script(figures: Mapping[str, Explore]) -> str:
     if not figures:
         return ""
     data = json.dumps({identity: _visible(_data(it.exploration, it.text)) for identity, it in figures.items()})
-    return f"page.explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
+    return f"page.explored = [{data}, {javascript([it.exploration.formula for it in figures.values()])}];\n"
 
 
 def _is_decimal(exploration: Exploration) -> bool:

@@ -25,9 +25,9 @@ from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.pages.margin import claim_text
+from trace_tools.presentation.charts.storage import places
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
-from trace_tools.trace import shapes
 from trace_tools.trace.model import Element, Frame, Step, Value
 from trace_tools.util import formats
 
@@ -43,7 +43,7 @@ class StorageContents:
         tensor = value.tensor
         if tensor is None or tensor.storage is None or not tensor.elements:
             return False
-        positions = shapes.places(tensor, len(tensor.elements))
+        positions = places(tensor, len(tensor.elements))
         if len(positions) != len(tensor.elements):
             return False
         held = self._held.setdefault((tensor.storage, tensor.dtype), {})

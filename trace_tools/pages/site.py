@@ -37,8 +37,7 @@ from trace_tools.presentation.page_shell import SECTION, assets, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import Loaded, load
-from trace_tools.trace.model import Trace
-from trace_tools.trace.validation import FOLDER
+from trace_tools.trace.model import FOLDER, Trace
 from trace_tools.util import formats
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
@@ -105,7 +104,7 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     for one in site:
-        if not FOLDER.fullmatch(one.folder_slug):
+        if not re.search(FOLDER, one.folder_slug):
             raise UsageError(
                 f"{one.folder_slug!r} can't be a folder's name; expected letters, digits and -, but not diff"
             )

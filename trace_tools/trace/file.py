@@ -9,20 +9,22 @@ signed exponent (PyYAML reads `1e-06` as a string), texts are in double quotes, 
 hold are escaped. So any YAML loader reads the file, and msgspec decodes 100,000 lines in a second. The lines are not to
 be laid out in another way.
 
+The records of `model` check themselves; here events are checked against those before them: a step precedes the frames
+of the calls made inside it, a frame its steps. All texts but sources and output become visible when they are read, so
+that whoever shows them need not look for control characters, or characters that reorder text.
+
 The head records in `events` how many events `steps` lists, so that a file without its end is recognised wherever it was
-cut. Such a trace is partial: its `run.complete` is False and its `run.ended` holds the reason. Traces of older versions
-have no `events`; in these, only a cut inside a line is recognised.
+cut. Such a trace is partial: its `run.complete` is False and its `run.ended` holds the reason.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -40,15 +42,11 @@ from trace_tools.trace.model import (
     Step,
     Trace,
 )
-from trace_tools.trace.validation import Mismatch, References, check_head, converted
 from trace_tools.util import formats
 from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import Struct, to_plain
 
-LARGEST_BYTES = 2**30  # largest file; the tracer's size cap is far smaller
-DEEPEST_HEAD = 50  # collections inside collections
-TOO_DEEP = "nested too deeply for a trace"
 CUT_SHORT = "the trace file was cut short"
 
 
@@ -64,13 +62,13 @@ class Head(Struct, frozen=True, kw_only=True):
     """All of a trace file but its events."""
 
     schema: int
-    events: Natural | None = None  # how many `steps` lists
+    events: Natural  # how many `steps` lists
     title: str
     run: Run
     machine: Machine
     versions: list[tuple[str, str]]
     sources: list[SourceFile]
-    steps: list[Any] | None  # empty, or None: the lines that follow
+    steps: Annotated[list[Any], msgspec.Meta(max_length=0)] | None = None  # they are the lines that follow
 
 
 # --- from a trace to text -------------------------------------------------------------------------
@@ -85,10 +83,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 def write(trace: Trace, path: Path) -> None:
     """Write the trace to `path` so that the path always holds either the old file or the whole new file.
 
-    The folder must exist. Raises `UsageError` if it can't be written (full, read-only, missing); the old file is then
-    unchanged, and no other file remains.
+    The folder must exist. Raises `TraceFileError` if the file could not be read back, `UsageError` if it can't be
+    written (full, read-only, missing); the old file is then unchanged, and no other file remains.
     """
-    replace_file(path, _pieces(trace), durable=True)
+    text = dump(trace)
+    parse(text.encode(), path)
+    replace_file(path, text, durable=True)
 
 
 def dump(trace: Trace) -> str:
@@ -161,178 +161,137 @@ def _source_block(path: str, text: str) -> str:
 # --- from a file to a trace -----------------------------------------------------------------------
 
 _STEPS = b"\nsteps:\n"  # a source may contain these words, but is indented or quoted
-_NOT_JSON = re.compile(_STRING + r"|\.(?:nan|inf)\b")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Lines that the fast decoder would read with invisible characters, or not at all: escapes, UTF-8 of characters that
+# `formats.visible` writes as escapes, and numbers that JSON lacks and Python's decoder reads under other names.
+_UNUSUAL = re.compile(
+    rb"\\[bfru]|\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf"
+    rb"|\xef\xbf[\xb9-\xbf]|\.nan|\.inf"
+)
+_NOT_JSON = re.compile(_STRING + r"|\.(?:nan|inf)\b")
 # By the first key of an event, which no other kind of event has.
-_DECODERS: dict[bytes, tuple[type[Event], Callable[[bytes], Any]]] = {
-    b"- " + start: (kind, msgspec.json.Decoder(kind).decode)
-    for start, kind in ((b'{"id"', Step), (b'{"fra', Frame), (b'{"omi', Omitted))
-}
+_KINDS: dict[bytes, type[Event]] = {b'- {"id"': Step, b'- {"fra': Frame, b'- {"omi': Omitted}
+_DECODERS = {start: msgspec.json.Decoder(kind) for start, kind in _KINDS.items()}
 
 
 def load(path: Path) -> Loaded:
-    """Read and check a trace file (`.gz`: a compressed file); of a truncated file, return the remaining part.
+    """Read and check a trace file; of a truncated file, return the remaining part.
 
     Raises `TraceFileError` with the position in the file if it is not a trace that this version reads.
     """
-    front, body = _read(path)
-    head = _head(front, path)
-    check = References(head.sources).check
-    steps: list[Event] = []
-    unfinished = None
-    lines = body.split(b"\n")
-    first = front.count(b"\n") + 1
+    return parse(_contents(path), path)
+
+
+def load_head(path: Path) -> Head:
+    """Read a trace file without its events, which is quick. Raises `TraceFileError` like `load`."""
+    return _head(_contents(path).partition(_STEPS)[0] + b"\n", path)
+
+
+def parse(contents: bytes, path: Path) -> Loaded:
+    """Return the trace in the contents of a file. Raises `TraceFileError` like `load`."""
+    front, found, body = contents.partition(_STEPS)
+    head = _head(front + b"\n", path)
+    if not found and head.steps is None:
+        raise TraceFileError(path, None, f"{CUT_SHORT}: it has no `steps:`")
+    check = _Sequence(head.sources).check
+    events: list[Event] = []
     with collector_paused():
-        for number, line in enumerate(lines, first):
+        for number, line in enumerate(lines := body.split(b"\n"), front.count(b"\n") + 3):
             if not line:
                 continue
             try:
                 event = _event(line)
                 check(event)
-            except Mismatch as mismatch:
-                if number == first + len(lines) - 1:  # without a newline
-                    unfinished = f"line {number} is unfinished and was left out"
+            except (ValueError, RecursionError) as error:
+                if line is lines[-1] and len(events) < head.events:  # without a newline: it is unfinished
                     break
-                raise mismatch.at(path, f"line {number}") from None
-            except RecursionError:
-                raise TraceFileError(path, f"line {number}", TOO_DEEP) from None
-            steps.append(event)
-    if not steps and head.steps is None:
-        unfinished = unfinished or "no step follows `steps:`"
-    missing = _missing(len(steps), head, unfinished, path)
-    return Loaded(_trace(head, steps, missing), (missing,) if missing else ())
+                raise TraceFileError(path, f"line {number}", formats.one_line(str(error), 300)) from None
+            events.append(event)
+    missing, run = None, head.run
+    if len(events) > head.events:
+        raise TraceFileError(path, "events", f"found {head.events:,}; expected {len(events):,}, the number of lines")
+    if len(events) < head.events:
+        missing = f"{CUT_SHORT}: it holds {len(events):,} of {head.events:,} events"
+        ended = missing if run.complete or missing in run.ended else f"{run.ended}; {missing}"
+        run = replace(run, complete=False, ended=ended)
+    trace = Trace(head.title, run, head.machine, head.versions, head.sources, events)
+    return Loaded(trace, (missing,) if missing else ())
 
 
-def load_head(path: Path) -> Trace:
-    """Read a trace file without its steps, which is quick. Raises `TraceFileError` like `load`."""
-    front, body = _read(path)
-    head = _head(front, path)
-    number = body.count(b"\n- ") + body.startswith(b"- ")
-    if number != head.events or not body.endswith(b"\n"):  # only the steps show what is missing
-        return replace(load(path).trace, steps=[])
-    return _trace(head, [], None)
-
-
-def validate(trace: Trace, path: Path) -> None:
-    """Check a trace that was made in memory as `load` checks a file. Raises `TraceFileError` with `path`."""
-    position = ""
+def _contents(path: Path) -> bytes:
     try:
-        head = converted(Head, {"schema": trace.schema, **to_plain(replace(trace, steps=[]))})
-        check_head(head.run, head.machine, head.sources)
-        check = References(head.sources).check
-        for number, event in enumerate(trace.steps):
-            position = f"steps[{number}]"
-            check(converted(type(event), to_plain(event)))
-    except Mismatch as mismatch:
-        raise mismatch.at(path, position) from None
-
-
-def _read(path: Path) -> tuple[bytes, bytes]:
-    """Return the head of a file, up to the line `steps:`, and the lines after it."""
-    try:
-        if path.is_dir():
-            near = sorted(path.glob("trace.yaml")) or sorted(path.glob("*/trace.yaml"))
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TraceFileError(path, None, f"is a folder; expected a trace file{hint}")
-        if path.suffix == ".py" and path.is_file():
-            raise TraceFileError(path, None, "is a Python file; expected the trace.yaml that `trace-tools trace` wrote")
-        if path.exists() and not path.is_file():  # a pipe waits for a writer, and a device may never end
-            raise TraceFileError(path, None, "is not a regular file; expected a trace file")
-        if path.stat().st_size > LARGEST_BYTES:
-            raise TraceFileError(path, None, f"is larger than {LARGEST_BYTES >> 30} GiB, more than any trace")
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            contents = file.read(LARGEST_BYTES + 1)
-    except (OSError, EOFError) as error:  # EOFError: its compressed data ends early
-        raise TraceFileError(path, None, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(contents) > LARGEST_BYTES:
-        raise TraceFileError(path, None, f"unpacks to more than {LARGEST_BYTES >> 30} GiB, more than any trace")
-    if not contents.strip():
-        raise TraceFileError(path, None, "is empty; expected a trace")
-    contents = contents.replace(b"\r\n", b"\n")
-    if contents.endswith(b"\nsteps:"):
-        contents += b"\n"
-    front, steps, body = contents.partition(_STEPS)
-    return front + steps, body
+        contents = path.read_bytes().replace(b"\r\n", b"\n")
+    except OSError as error:
+        raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
+    return contents + b"\n" if contents.endswith(b"\nsteps:") else contents
 
 
 def _head(front: bytes, path: Path) -> Head:
     """Return the checked head of a file."""
-    if front.startswith(b"schema: ") and b"\nsteps:" not in front:
-        raise TraceFileError(path, None, "the file has no `steps:`, so it may have been cut short")
     try:
-        plain = _yaml(front.decode(), path)
-        if not isinstance(plain, dict) or "schema" not in plain:
-            raise TraceFileError(path, None, "not a trace: expected a mapping that begins with `schema`")
-        if plain["schema"] != SCHEMA_VERSION:
-            message = f"found {plain['schema']!r:.40}; this version of the tools reads {SCHEMA_VERSION}"
-            raise TraceFileError(path, "schema", message)
-        head = converted(Head, plain)
-        check_head(head.run, head.machine, head.sources)
-    except UnicodeDecodeError as error:
-        line = front.count(b"\n", 0, error.start) + 1
-        raise TraceFileError(path, f"line {line}", "not a trace: found bytes that are not UTF-8") from None
-    except Mismatch as mismatch:
-        raise mismatch.at(path) from None
-    if head.steps:
-        raise TraceFileError(path, "steps", "expected one line of JSON for each event, as the tracer writes it")
-    return head
-
-
-def _yaml(text: str, path: Path) -> Any:
-    """Read YAML without aliases, of which a few lines can expand to gigabytes, and without endless nesting."""
-    depth = 0
-    try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST_HEAD or isinstance(event, yaml.AliasEvent):
-                problem = TOO_DEEP if depth > DEEPEST_HEAD else "found an alias; a trace has none"
-                raise TraceFileError(path, f"line {getattr(event.start_mark, 'line', 0) + 1}", problem)
-        return yaml.load(text, Loader=_LOADER)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date that does not exist, thousands of digits
+        plain = yaml.load(front.decode(), Loader=_LOADER)
+        schema = plain.get("schema") if isinstance(plain, dict) else None
+        if schema != SCHEMA_VERSION:
+            raise ValueError(f"found the schema {schema!r:.40}; this version of the tools reads {SCHEMA_VERSION}")
+        return msgspec.convert(_visible(plain), Head)
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-        where = f"line {mark.line + 1}" if mark else None
-        raise TraceFileError(path, where, formats.one_line(f"not YAML: {reason}", 300)) from None
+        where, why = f"line {mark.line + 1}" if mark else None, f"not a trace: {reason}"
+    except (ValueError, OverflowError) as error:  # also a date that does not exist, thousands of digits, not UTF-8
+        where, why = None, str(error) if isinstance(error, msgspec.ValidationError) else f"not a trace: {error}"
+    raise TraceFileError(path, where, formats.one_line(why, 300))
 
 
 def _event(line: bytes) -> Event:
-    """Return the event of a line. Raises `Mismatch`."""
-    kind, decode = _DECODERS.get(line[:7], (None, None))
-    if kind is None or decode is None:
-        raise Mismatch('expected a line that begins with `- {"id"`, `- {"frame"` or `- {"omitted"`')
-    try:
-        event: Event = decode(line[2:])
-        return event
-    except msgspec.ValidationError as error:
-        raise Mismatch.of(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if b".nan" not in line and b".inf" not in line:
-            raise Mismatch(str(error)) from None
-    try:  # JSON has no such numbers; Python's decoder reads them under other names
-        spelled = _NOT_JSON.sub(
-            lambda token: {".nan": "NaN", ".inf": "Infinity"}.get(token[0], token[0]), line.decode()
-        )
-        return converted(kind, json.loads(spelled[2:]))
-    except ValueError as error:
-        raise Mismatch(str(error)) from None
+    """Return the event of a line. Raises ValueError."""
+    start = line[:7]
+    if start not in _KINDS:
+        raise ValueError('expected a line that begins with `- {"id"`, `- {"frame"` or `- {"omitted"`')
+    if not _UNUSUAL.search(line):
+        return _DECODERS[start].decode(line[2:])
+    spelled = _NOT_JSON.sub(lambda token: {".nan": "NaN", ".inf": "Infinity"}.get(token[0], token[0]), line.decode())
+    return msgspec.convert(_visible(json.loads(spelled[2:])), _KINDS[start])
 
 
-def _missing(number: int, head: Head, unfinished: str | None, path: Path) -> str | None:
-    """Describe the part missing from a truncated file; None for a whole file.
-
-    Raises `TraceFileError` if the file holds more events than its head promises.
-    """
-    if head.events is not None and number > head.events:
-        raise TraceFileError(path, "events", f"found {head.events:,}; expected {number:,}, the number of lines")
-    if head.events is not None and number < head.events:
-        return f"{CUT_SHORT}: it holds {number:,} of {head.events:,} events"
-    return f"{CUT_SHORT}: {unfinished}" if unfinished else None
+def _visible(plain: Any) -> Any:
+    """Make the texts in plain data visible, except sources, which are parsed, and output, which a terminal shows."""
+    if isinstance(plain, dict):
+        raw = ("stdout", "sources")
+        return {_visible(key): value if key in raw else _visible(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [*map(_visible, plain)]
+    return formats.visible(plain) if isinstance(plain, str) else plain
 
 
-def _trace(head: Head, steps: list[Event], missing: str | None) -> Trace:
-    """Return the loaded trace, marked as partial if some of it is missing."""
-    run = head.run
-    if missing is not None:
-        ended = missing if run.complete or missing in run.ended else f"{run.ended}; {missing}"
-        run = replace(run, complete=False, ended=ended)
-    return Trace(head.title, run, head.machine, head.versions, head.sources, steps)
+class _Sequence:
+    """Checks events, in order, against the sources and the events before them."""
+
+    def __init__(self, sources: list[SourceFile]) -> None:
+        # Lines of each source, and an upper bound of its statements and cells: each needs two characters. Counting
+        # them takes a parser of the Python version that ran.
+        texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
+        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 2) for text in texts]
+        self._frames: dict[int, tuple[int, int]] = {}  # frame → most lines and statements in its source
+        self._steps: set[int] = set()
+
+    def check(self, event: Event) -> None:
+        """Raise ValueError if the next event refers to what does not exist."""
+        if isinstance(event, Frame):
+            if event.frame in self._frames or event.source >= len(self._bounds):
+                raise ValueError("expected a number that no earlier frame has, and a source - at `$.frame`")
+            if event.of is not None and event.of not in self._steps:
+                raise ValueError(f"found {event.of}; expected a step that comes before - at `$.of`")
+            self._frames[event.frame] = self._bounds[event.source]
+            return
+        bounds = self._frames.get(event.frame)
+        if bounds is None:
+            raise ValueError(f"found {event.frame}; expected a frame that comes before - at `$.frame`")
+        if event.line > bounds[0]:
+            raise ValueError(f"found {event.line}; expected 1 to {bounds[0]} - at `$.line`")
+        if event.statement >= bounds[1]:
+            raise ValueError(f"found {event.statement}; expected 0 to {bounds[1] - 1} - at `$.statement`")
+        if isinstance(event, Step):
+            if event.id in self._steps:
+                raise ValueError(f"found {event.id}; expected a number that no earlier step has - at `$.id`")
+            self._steps.add(event.id)

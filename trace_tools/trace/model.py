@@ -11,18 +11,24 @@ per second. msgspec checks types and bounds while it reads a file; mypy checks P
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Annotated, Any, TypeGuard
+from collections.abc import Sized
+from typing import Annotated, Any, Literal, TypeGuard
 
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
+from trace_tools.trace import explorations
+from trace_tools.trace.explorations import Exploration, Scale
 from trace_tools.trace.identities import Ending, ProcessId
 from trace_tools.util import formats
+from trace_tools.util.files import why_not_inside
 from trace_tools.util.structs import Struct
 
-SCALES = ("linear", "log")
-STYLES = ("line", "points", "bars", "stacked", "steps")
+# The folder of a machine in a site, in which `diff` holds the reports, `partial` in each folder a run that did not
+# finish, and names with a dot are files.
+FOLDER = r"(?i)\A(?!(?:diff|partial)\Z)[^\W_][\w-]{0,99}\Z"
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 
 MODULE = "<module>"
@@ -38,6 +44,9 @@ Integer = Annotated[int, Meta(ge=-LARGEST_INT, le=LARGEST_INT)]
 Total = Annotated[int, Meta(ge=0)]  # FLOPs and bytes of operators on tensors without memory can need more than 64 bits
 Seconds = Annotated[float, Meta(ge=0, le=1e40)]
 
+_ELSEWHERE = re.compile(r"https?://|data:image/", re.IGNORECASE)  # not in the lecture's folder
+
+Style = Literal["line", "points", "bars", "stacked", "steps"]
 Scalar = bool | int | float | str | None
 Element = bool | int | float | str | None | list[float]  # a complex element is [real, imaginary]
 
@@ -46,8 +55,13 @@ def _keep_on_one_line(record: Any, **longest: int) -> None:
     """Make texts of a new record visible, one line, and at most so long: whoever shows them need not look again."""
     for name, most in longest.items():
         text = getattr(record, name)
-        if text is not None and (len(text) > most or not text.isprintable()):
+        if isinstance(text, str) and (len(text) > most or not text.isprintable()):
             force_setattr(record, name, formats.one_line(text, most))
+
+
+def _check_length(name: str, items: Sized | None, length: int) -> None:
+    if items is not None and len(items) != length:
+        raise ValueError(f"{name} has {len(items)} entries; expected {length}")
 
 
 class Statistics(Struct, frozen=True):
@@ -86,6 +100,15 @@ class Tensor(Struct, frozen=True):
     corner: list[Element] | None = None
     corner_shape: list[Natural] | None = None
     statistics: Statistics | None = None
+
+    def __post_init__(self) -> None:
+        _check_length("strides", self.strides, len(self.shape))
+        _check_length("elements", self.elements, math.prod(self.shape))
+        if (self.corner is None) != (self.corner_shape is None):
+            raise ValueError("found only corner or only corner_shape; expected both or neither")
+        _check_length("corner_shape", self.corner_shape, len(self.shape))
+        _check_length("corner", self.corner, math.prod(self.corner_shape or ()))
+        _keep_on_one_line(self, dtype=40, device=30, storage=30, layout=30)
 
 
 class Value(Struct, frozen=True):
@@ -249,6 +272,12 @@ class Image(NarrativeKind, frozen=True, kw_only=True):
     width: int | str | None = None  # pixels, or "50%" of the text's
     left_out: Natural | None = None
 
+    def __post_init__(self) -> None:
+        if self.url and not _ELSEWHERE.match(self.url) and (problem := why_not_inside(self.url)):
+            raise ValueError(problem)
+        if self.width is not None and not WIDTH.fullmatch(str(self.width)):
+            raise ValueError(f"found the width {self.width!r:.80}; expected pixels above 0, or a percentage")
+
 
 class Video(Image, frozen=True, kw_only=True):
     """A video next to the lecture, on the web, or as data."""
@@ -266,6 +295,8 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Write whole numbers that are beyond floats as text, so that all numbers of a table compare and align."""
+        for number, row in enumerate(self.rows):
+            _check_length(f"row {number}", row, len(self.columns))
         if any(_is_huge(cell) for row in self.rows for cell in row):
             rows = [[formats.number(cell) if _is_huge(cell) else cell for cell in row] for row in self.rows]
             force_setattr(self, "rows", rows)
@@ -282,8 +313,8 @@ class Plot(NarrativeKind, frozen=True, kw_only=True):
     title: str | None = None
     x_label: str | None = None
     y_label: str | None = None
-    x_scale: str | None = None  # "linear" or "log"
-    y_scale: str | None = None
+    x_scale: Scale | None = None
+    y_scale: Scale | None = None
     series: list[Series]
     svg: str | None = None
     narrow: str | None = None  # the svg for a phone, if it is another one
@@ -308,6 +339,9 @@ class Explore(NarrativeKind, frozen=True, kw_only=True):
     exploration: Exploration
     left_out: Natural | None = None
 
+    def __post_init__(self) -> None:
+        explorations.check(self.exploration, self.text)
+
 
 Narrative = Text | Note | Link | Image | Video | Table | Plot | Ask | Explore
 
@@ -327,53 +361,15 @@ class Answer(Struct, frozen=True):
     slips: list[tuple[int | float | str, str]] | None = None  # a known wrong answer, and its cause
     samples: list[Scalar] | None = None  # the answers of all timed runs, where they differ
 
-
-class Input(Struct, frozen=True):
-    """A number that a reader may change."""
-
-    name: str  # of the function's parameter
-    label: str
-    value: float  # the lecture's number
-    low: float
-    high: float
-    scale: str  # scale of its slider: "linear" or "log"
-    whole: bool = False  # only whole numbers
-    unit: str | None = None
-
-
-class Menu(Struct, frozen=True):
-    """Named rows of numbers, such as machines or recipes: the lecture uses the first row, and a reader can choose
-    any.
-    """
-
-    label: str
-    columns: list[Input]  # the numbers of a row; a reader may type a row within their limits
-    rows: list[tuple[str, list[float]]]
-    own: bool = False  # whether a reader may type a row
-
-
-class Result(Struct, frozen=True):
-    """A named result of the function, called with the lecture's numbers."""
-
-    name: str
-    label: str
-    value: bool | float
-    unit: str | None = None
-
-
-class Exploration(Struct, frozen=True):
-    """A function of the lecture that a reader can call with other numbers, and how its results are drawn."""
-
-    name: str  # of the function
-    formula: str  # the function, as `arithmetic` writes it
-    parameters: list[str]  # the names of inputs and of columns of menus, in the function's order
-    inputs: list[Input]
-    menus: list[Menu]
-    results: list[Result]  # in the order of the formula's results
-    stack: list[str] | None = None  # results that are drawn as a stack
-    limit: str | None = None  # a result, or a parameter, that their sum is compared with
-    curve: tuple[str, str] | None = None  # an input across, a result upwards
-    across: str | None = None  # a menu with its other rows drawn as well
+    def __post_init__(self) -> None:
+        given = [self.value, *(slip for slip, _ in self.slips or ())]
+        for answer in (*given, *(self.samples or ())):
+            if isinstance(answer, bool) or (isinstance(answer, float) and not math.isfinite(answer)):
+                raise ValueError(f"found {answer}; expected a finite number or a text")
+        if self.choices is not None and (unknown := [answer for answer in given if answer not in self.choices]):
+            raise ValueError(f"found {unknown[0]!r:.80}; expected one of {', '.join(self.choices)}")
+        if isinstance(self.value, str) != (self.within is None):
+            raise ValueError(f"found {self.within}; expected a tolerance for a number, none for a text")
 
 
 class LeftOut(Struct, frozen=True):
@@ -418,9 +414,10 @@ class Series(Struct, frozen=True):
     name: str
     x: list[Scalar]
     y: list[Scalar]
-    style: str = "line"  # "line", "points", "bars", "stacked", "steps"
+    style: Style = "line"
 
     def __post_init__(self) -> None:
+        _check_length("y", self.y, len(self.x))
         _keep_on_one_line(self, name=60)
 
 
@@ -511,7 +508,7 @@ class Machine(Struct, frozen=True):
     """The machine that ran the lecture."""
 
     name: str  # as the driver names it; a CPU by its model name
-    slug: str  # the folder under rendered/: "nvidia-h200", "amd-epyc-2-cores"
+    slug: Annotated[str, Meta(pattern=FOLDER)]  # the folder under rendered/: "nvidia-h200", "amd-epyc-2-cores"
     device: str  # "cpu" or "cuda"
     memory_bytes: Natural | None = None  # of the device
     multiprocessors: Positive | None = None
@@ -597,6 +594,10 @@ class SourceFile(Struct, frozen=True):
 
     path: str  # relative to the lecture's folder
     text: str
+
+    def __post_init__(self) -> None:
+        if problem := why_not_inside(self.path):
+            raise ValueError(problem)
 
 
 class Trace(Struct, frozen=True):

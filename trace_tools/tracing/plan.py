@@ -6,6 +6,7 @@ job.torch, job.skipped        # True, ()
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
-from trace_tools.trace.model import MODULE
-from trace_tools.trace.validation import FOLDER
+from trace_tools.trace.model import FOLDER, MODULE
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
@@ -56,7 +56,7 @@ def check_lecture(path: Path) -> ParsedSource:
 def refuse_options(options: TraceOptions) -> None:
     """Raise UsageError if the options fail with any lecture."""
     name = options.name
-    if name is not None and FOLDER.fullmatch(name) is None:
+    if name is not None and not re.search(FOLDER, name):
         raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not diff or partial")
     if options.passes < 1 or options.limit < 2:
         raise UsageError(

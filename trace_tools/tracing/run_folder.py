@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from typing import NamedTuple
 from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError, in_words
 from trace_tools.machines import devices
 from trace_tools.machines.machine import is_same_machine
-from trace_tools.trace.file import load_head, validate, write
+from trace_tools.trace.file import load_head, write
 from trace_tools.trace.model import Machine, Run, Step, Trace
 from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
@@ -214,7 +213,7 @@ def _written(folder: Path, out: Path, *, dead: bool) -> Traced:
     a draft replaces only drafts.
     """
     job = Job.read(folder)
-    trace = _checked(merge(folder))
+    trace = merge(folder)
     complete, partial = (out / trace.machine.slug / inner / TRACE for inner in ("", "partial"))
     is_complete = trace.run.complete and trace.run.only is None
     stay, written = list[Stays](), list[str]()
@@ -231,23 +230,15 @@ def _written(folder: Path, out: Path, *, dead: bool) -> Traced:
     except OSError as error:
         raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
     sweep(path.parent)
-    write(trace, path)
+    try:
+        write(trace, path)
+    except TraceFileError as error:
+        raise LectureError(job.name, None, f"the record of this run is damaged: {error}") from None
     if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError, ValueError):  # no run ended by itself, or the disk was full
         written = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
     return Traced(trace, path, written=written, stay=stay)
-
-
-def _checked(trace: Trace) -> Trace:
-    """Return the trace if it is valid. Raises LectureError with the lecture's line if not."""
-    try:
-        validate(trace, Path("trace"))
-    except TraceFileError as error:
-        match = re.match(r"steps\[(\d+)\]", error.where or "")
-        line = getattr(trace.steps[int(match[1])], "line", None) if match else None
-        raise LectureError(trace.run.lecture, line, f"the record of this run is damaged: {error}") from None
-    return trace
 
 
 def _is_later(path: Path, run: Run) -> bool:

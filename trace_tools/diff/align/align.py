@@ -11,13 +11,12 @@ lookups use dictionaries, so the work is proportional to the number of steps.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trace_tools.diff.align.code import SAME, Matching, codes_of, match_code
 from trace_tools.diff.difference import FramePair, StepPair
-from trace_tools.trace.identities import TOP, CallCounter, StepKey
 from trace_tools.trace.model import Frame, Step
 from trace_tools.trace.tree import Tree
 
@@ -47,25 +46,27 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
     """Return the counterparts in B of A's frames, and of its steps by their ids."""
     frames: dict[int, int] = {}
     steps: dict[int, Step] = {}
-    executed = {StepKey(step.frame, step.statement, step.execution): step for step in b.by_id.values()}
+    executed = {(step.frame, step.statement, step.execution): step for step in b.by_id.values()}
 
     def match(in_a: Iterable[Frame], in_b: Iterable[Frame]) -> None:
         """Match frames by function, the n-th with the n-th, and their contents."""
         waiting = [(in_a, in_b)]
         while waiting:
             calls_of_a, calls_of_b = waiting.pop()
-            counter_a, counter_b = CallCounter(), CallCounter()
-            by_key = {counter_b.key(TOP, (frame.source, frame.function)): frame for frame in calls_of_b}
+            by_function: defaultdict[tuple[int, str], deque[Frame]] = defaultdict(deque)
+            for frame in calls_of_b:
+                by_function[frame.source, frame.function].append(frame)
             for frame in calls_of_a:
-                other = by_key.get(counter_a.key(TOP, matching.function_in_b(frame.source, frame.function)))
-                if other is None:
+                function = matching.function_in_b(frame.source, frame.function)
+                if function is None or not by_function[function]:
                     continue
+                other = by_function[function].popleft()
                 frames[frame.frame] = other.frame
                 for step in a.steps_of(frame.frame):
                     source, statement = matching.statement_in_b(frame.source, step.statement) or (None, 0)
                     if source != other.source:
                         continue
-                    counterpart = executed.get(StepKey(other.frame, statement, step.execution))
+                    counterpart = executed.get((other.frame, statement, step.execution))
                     if counterpart is not None:
                         steps[step.id] = counterpart
                         waiting.append((a.calls(step.id), b.calls(counterpart.id)))

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 from trace_tools.analysis import summaries
 from trace_tools.presentation.charts.drawing import SOFT, TICK, Drawing, colour, width_of
-from trace_tools.trace import shapes
 from trace_tools.trace.model import Tensor
 from trace_tools.util import formats
 
@@ -37,7 +37,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     If there are many cells, they are drawn from the tensor's first one, if others share them or the tensor has gaps.
     """
     cells = cells_of(tensor)
-    addresses = shapes.places(tensor, MOST_ELEMENTS)
+    addresses = places(tensor, MOST_ELEMENTS)
     if not cells or not addresses or not 0 <= min(addresses) <= max(addresses) < cells:
         return None
     others = [
@@ -69,7 +69,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
         y = top + 2 * ROW * row
         drawing.text((1, y + 11), label, size=TICK)
         numbers: dict[int, int] = {}  # of the elements in reading order; the first one of an expanded tensor's cell
-        for number, at in enumerate(shapes.places(view, MOST_ELEMENTS)):
+        for number, at in enumerate(places(view, MOST_ELEMENTS)):
             numbers.setdefault(at, number)
         for at in (at for at in drawn if at in numbers):
             drawing.text(
@@ -84,9 +84,21 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     return drawing.inline(". ".join([words + shared, *omitted]) + ".")
 
 
+def places(tensor: Tensor, most: int) -> list[int]:
+    """Return each element's position in the storage, in row-major order.
+
+    Empty if the tensor has more than `most` elements, as one on the meta device may, or its strides are unknown.
+    """
+    if tensor.strides is None or not 0 < math.prod(tensor.shape) <= most:
+        return []
+    dimensions = [(size, stride) for size, stride in zip(tensor.shape, tensor.strides, strict=True) if size != 1]
+    steps = ([stride * index for index in range(size)] for size, stride in dimensions)
+    return [(tensor.offset or 0) + sum(step) for step in product(*steps)]
+
+
 def cells_of(tensor: Tensor) -> int:
     """Return how many elements of the tensor's type its storage holds; 0 if that is unknown or too large."""
-    count = shapes.count(tensor.shape, MOST_ELEMENTS)
+    count = math.prod(tensor.shape)
     if not tensor.storage_bytes or not tensor.bytes or not 0 < count <= MOST_ELEMENTS or tensor.bytes % count:
         return 0
     return tensor.storage_bytes // (tensor.bytes // count)
@@ -100,7 +112,7 @@ def _label(name: str, view: Tensor) -> str:
 
 def _omitted(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
     """Describe what the figure omits."""
-    sentences, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
+    sentences, count = [], math.prod(tensor.shape)
     if len(drawn) < cells:
         before = f", {drawn[0]:,} of them before these" if drawn[0] else ""
         sentences.append(f"… {cells - len(drawn):,} more of {cells:,} elements{before}")

@@ -38,7 +38,7 @@ class RunRecord:
     omitted: list[Omitted] = field(default_factory=list)
     failed: set[int] = field(default_factory=set)  # steps whose claim failed
     refused: dict[str, int] = field(default_factory=dict)  # function → calls beyond the limit
-    positions: dict[int, int] = field(default_factory=dict)  # of steps; see `trace.identities`
+    positions: dict[int, int] = field(default_factory=dict)  # of steps; see `matching`
     call_positions: dict[int, int] = field(default_factory=dict)
     calls_at: dict[int, Frame] = field(default_factory=dict)  # by position
     steps_at: dict[int, Step] = field(default_factory=dict)  # by position
