@@ -4,6 +4,7 @@ plain(text, path)                              # the Outcome without probes
 probed(text, path, journal)                    # the Outcome with probes
 lecture = Probed(text, path, journal).main()
 lecture.steps("x = 1")                         # the steps that the probes recorded
+lecture.check("ns")                            # they have the values that the text says: `f()  #: [3, 3]`
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import gc
 import io
 import itertools
 import linecache
+import re
 import sys
 import traceback
 import types
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ from trace_tools.util.structs import to_plain
 
 MODULE = "source_under_test"
 ROOMS = dict(output_.ROOMS)
+COMMENT = re.compile(r"  #: (.+)$", re.M)
 
 
 def _plain_values(observed: Any) -> list[list[Any]]:
@@ -60,7 +63,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
     def recorded(step: Step) -> Any:
         fields = {name: getattr(step, name) for name in Step.__struct_fields__}
         clocks = {name: (fields[name] or [None])[0] for name in ("device_ns", "launch_ns", "queued_ns")}
-        plain = {name: to_plain(fields[name]) if fields[name] else None for name in ("meters", "raised")}
+        fields |= {name: getattr(step.meters, name, None) for name in ("flops", "live_bytes", "peak_bytes")}
         failed, claim, how = step.id in run.failed, None, ""
         if step.claim is not None:
             how = "held" if step.claim.held else "raised" if step.raised or not failed else "passed over"
@@ -71,6 +74,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
             "seq": step.id,
             "ns": (step.host_ns or [None])[0],
             "values": _plain_values(step.values),
+            "raised": to_plain(step.raised) if step.raised else None,
             "claim": claim,
             "left": failed and how == "raised",
             "narrative": [to_plain(one) for one in step.narrative or ()],
@@ -78,7 +82,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
             "warnings": step.warnings or [],
             "left_out": [[one.what, one.count, one.at or 0] for one in step.left_out or ()],
         }
-        return types.SimpleNamespace(**fields | clocks | plain | more)
+        return types.SimpleNamespace(**fields | clocks | more)
 
     def called(frame: Frame) -> Any:
         number, arguments = names[frame.function], _plain_values(frame.arguments)
@@ -109,6 +113,8 @@ class Probed:
         **settings: Any,
     ) -> None:
         """`given` are names of the module; `bounds`, `frames` and `steps` limits; the rest arguments of a recorder."""
+        self.expected = {number: eval(said) for number, said in _comments(text)}
+        text = COMMENT.sub("", text)
         self.source = parse_source(text, str(path))
         if directives is None:
             directives = parse_directives(self.source)
@@ -158,6 +164,16 @@ class Probed:
         """Return the steps of the first statement whose line begins with `code`, in order."""
         number = self.number(code)
         return sorted((s for s in self.run.steps.values() if s.statement == number), key=lambda step: step.seq)
+
+    def check(self, *fields: str) -> Probed:
+        """Compare the steps of each line that ends in `  #: [3, 3]`: their fields, as a tuple if there are several."""
+        steps: dict[int, list[Any]] = {line: [] for line in self.expected}
+        for step in sorted(self.run.steps.values(), key=lambda step: step.seq):
+            if step.line in steps:
+                found = tuple(getattr(step, name) for name in fields)
+                steps[step.line].append(found if len(fields) > 1 else found[0])
+        assert steps == self.expected and steps
+        return self
 
     def number(self, code: str) -> int:
         """Return the number of the first statement whose line begins with `code`."""
@@ -224,6 +240,12 @@ def tracing(folder: Path, clock: Clock) -> Trace:
         return Probed(text, "lecture.py", next(journals), given=names, **settings).main()
 
     return trace
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := COMMENT.search(line):
+            yield number, match[1]
 
 
 def new_module(text: str, path: str | Path) -> types.ModuleType:

@@ -119,70 +119,58 @@ def test_annotated_steps_are_timed_alone_on_the_device(tmp_path: Path, clock: Cl
     """The wait before a step is for earlier work, the wait after it for its own work; other steps do not wait."""
     lecture = on_device(tmp_path, clock, """
 def main():
-    before = 1  # @inspect before
-    launch(1000)
-    x = launch(500, 64)  # @inspect x
-    for i in range(3):  # @inspect i
-        launch(10)
+    before = 1  # @inspect before  #: [(None, None, 0)]
+    launch(1000)  #: [(None, None, 1)]
+    x = launch(500, 64)  # @inspect x  #: [(1, 501, 501)]
+    for i in range(3):  # @inspect i  #: [*[(0, 0, 0)] * 3, (None, None, 0)]
+        launch(10)  #: [(None, None, 1)] * 3
     launch(7)
-    y = [launch(500), work(20), launch(500)]  # @inspect y
-    f()
+    y = [launch(500), work(20), launch(500)]  # @inspect y  #: [(22, 1001, 1001)]
+    f()  #: [(None, None, 10)]
     with open("/dev/null"):
         launch(5)
-    z = work(30)  # @inspect z
-    return launch(30)  # @inspect x
+    z = work(30)  # @inspect z  #: [(30, 30, 30)]
+    return launch(30)  # @inspect x  #: [(1, 31, 31)]
 def f():
-    y = launch(9)  # @inspect y
-""")  # fmt: skip
-    assert lecture.steps("before")[0].device_ns is None, "the device was not in use yet"
-    found = {code: lecture.steps(code)[0] for code in ("x = launch", "y = [", "y = launch", "z = ", "return launch")}
-    assert {code: (step.launch_ns, step.device_ns, step.ns) for code, step in found.items()} == {
-        "x = launch": (1, 501, 501), "y = [": (22, 1001, 1001), "y = launch": (1, 10, 10), "z = ": (30, 30, 30),
-        "return launch": (1, 31, 31),
-    }  # fmt: skip
-    assert found["x = launch"].allocated_bytes == 64
-    assert [step.device_ns for step in lecture.steps("for i")] == [0, 0, 0, None]
-    assert [step.ns for step in lecture.steps("launch(10)")] == [1, 1, 1], "launch time: the rest is in no step"
-    assert lecture.steps("launch(1000)")[0].device_ns is None and lecture.steps("f()")[0].ns == 10
+    y = launch(9)  # @inspect y  #: [(1, 10, 10)]
+""").check("launch_ns", "device_ns", "ns")  # fmt: skip
+    assert lecture.steps("x = launch")[0].allocated_bytes == 64
 
 
 def test_queued_work_outside_steps_is_recorded(tmp_path: Path, clock: Clock) -> None:
-    lecture = on_device(tmp_path, clock, """
+    """20 µs cannot be distinguished from waiting for an idle device, and a step around another includes its wait."""
+    on_device(tmp_path, clock, """
 def main():
     launch(1)
     launch(3_000_000)
-    x = launch(500)  # @inspect x
+    x = launch(500)  # @inspect x  #: [(3_000_000, 501)]
     launch(20_000)
-    y = f()  # @inspect y
+    y = f()  # @inspect y  #: [(None, 2_000_702)]
 def f():
     launch(2_000_000)
-    z = launch(700)  # @inspect z
-""")  # fmt: skip
-    [x], [y], [z] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = ")
-    assert x.queued_ns == 3_000_000
-    assert y.queued_ns is None, "20 µs cannot be distinguished from waiting for an idle device"
-    assert z.queued_ns is None and y.device_ns == 2_000_702, "a step around it includes the wait"
+    z = launch(700)  # @inspect z  #: [(None, 701)]
+""").check("queued_ns", "device_ns")  # fmt: skip
 
 
 @pytest.mark.parametrize(("gpu", "slow"), [(Accelerator, False), (Accelerator, True), (DelayedGpu, True)])
 def test_both_clocks_exclude_the_tracer(tmp_path: Path, clock: Clock, gpu: type[Accelerator], slow: bool) -> None:
     """Values are described, a figure is drawn, probes run, inner steps wait for earlier work, and other processes take
-    the core from the tracer. The expected figures are those of the lecture's own work.
+    the core from the tracer. The expected figures are those of the lecture's own work, of which a launch takes 1 ns.
 
     Probes do not wait for the device: they delay its end only where the device waits for the host.
     """
     lecture = on_device(tmp_path, clock, """
 def main():
     launch(1)
-    x = outer()  # @inspect x
-    y = launch(6)  # @inspect y
-    z = by_the_host()  # @inspect z
-    v = by_the_device()  # @inspect v
-    w = [by_the_device(), launch(40)]  # @inspect w
+    x = outer()  # @inspect x  #: [(501 + 21 + 301 + 2 * (41 + 31),) * 2]
+    y = launch(6)  # @inspect y  #: [(7, 7)]
+    z = by_the_host()  # @inspect z  #: [(707, 707)]
+    v = by_the_device()  # @inspect v  #: [(501, 501)]
+    w = [by_the_device(), launch(40)]  # @inspect w  #: [(541, 541)]
 def outer():
     launch(500)
     probe()
-    a = launch(20)  # @inspect a
+    a = launch(20)  # @inspect a  #: [(21, 21)]
     launch(300)
     assert a is None
     draw()
@@ -190,21 +178,17 @@ def outer():
         launch(40)
         inner()
 def inner():
-    b = launch(30)  # @inspect b
+    b = launch(30)  # @inspect b  #: [(31, 31)] * 2
 def by_the_host():
     launch(20)
     work(700)
     probe()
-    c = launch(5)  # @inspect c
+    c = launch(5)  # @inspect c  #: [(6, 6)]
 def by_the_device():
     launch(500)
     probe()
     work(5)
-""", gpu, slow=slow)  # fmt: skip
-    own_ns = 501 + 21 + 301 + 2 * (41 + 31)  # launching takes 1 ns, and each wait empties the queue
-    expected = {"x =": own_ns, "y =": 7, "z =": 707, "v =": 501, "w =": 541, "a =": 21, "b =": 31}
-    for clock_of in ("device_ns", "ns"):
-        assert {code: getattr(lecture.steps(code)[-1], clock_of) for code in expected} == expected
+""", gpu, slow=slow).check("device_ns", "ns")  # fmt: skip
     assert [lecture.steps(code)[0].launch_ns for code in ("v =", "w =")] == [6, 7]
 
 
@@ -229,38 +213,35 @@ def raises(): raise ValueError
 
 def test_nothing_is_synchronised_while_a_graph_is_captured(tmp_path: Path, clock: Clock) -> None:
     """A capture may also begin or end within a step."""
-    lecture = on_device(tmp_path, clock, """
+    on_device(tmp_path, clock, """
 def main():
     launch(1)
     begin()  # @inspect device
-    x = launch(500)  # @inspect x
+    x = launch(500)  # @inspect x  #: [None]
     end()  # @inspect device
-    y = launch(5)  # @inspect y
+    y = launch(5)  # @inspect y  #: [6]
 def begin(): device.capturing = True
 def end(): device.capturing = False
-""")  # fmt: skip
-    assert [lecture.steps(code)[0].device_ns for code in ("x = launch", "y = launch")] == [None, 6]
+""").check("device_ns")  # fmt: skip
 
 
 def test_statements_after_a_device_failure_are_not_blamed(tmp_path: Path, clock: Clock) -> None:
+    """From then on times are by the host's clock."""
     lecture = on_device(tmp_path, clock, """
 def main():
     launch(1)
-    x = launch(5)  # @inspect x
+    x = launch(5)  # @inspect x  #: [(6, 6)]
     device.failed = True
-    y = 1 + 1  # @inspect y
+    y = 1 + 1  # @inspect y  #: [(None, 0)]
     assert y == 2
     f()
-    z = [launch(7)]  # @inspect z
+    z = [launch(7)]  # @inspect z  #: [(None, 1)]
 def f():
-    w = work(3)  # @inspect w
-""")  # fmt: skip
+    w = work(3)  # @inspect w  #: [(None, 3)]
+""").check("device_ns", "ns")  # fmt: skip
     device_clock = lecture.recorder.clock
     assert (device_clock.device_failed, device_clock.waited_at) == ("the device failed at line 6", 4)
-    [y], [w], [z] = lecture.steps("y = "), lecture.steps("w = "), lecture.steps("z = ")
-    assert (y.device_ns, w.device_ns, z.device_ns) == (None,) * 3
-    assert (w.ns, z.ns) == (3, 1), "by the host's clock"
-    assert [len(step.warnings) for step in (y, w, z)] == [1, 0, 0]
+    assert [len(lecture.steps(code)[0].warnings) for code in ("y = ", "w = ", "z = ")] == [1, 0, 0]
 
 
 def test_device_failure_inside_with_names_the_with_line(tmp_path: Path, clock: Clock) -> None:
@@ -313,31 +294,38 @@ class Meter:
         return Reading(self.flops, self.live)
 
 
-METERED = """
+def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
+    meter = Meter()
+    return trace(text, meter=meter, given={"count": meter.count}), meter
+
+
+def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:
+    """Expressions of `@inspect` are not evaluated, and values are not described: they would count."""
+    lecture, meter = metered(trace, """
 def main():
-    count(1)
-    x = f(10)  # @inspect x, count(1000)
-    for i in range(3):  # @inspect i, count(1000)
-        y = f(100)  # @stepover
-    with manager():  # @inspect count(1000)
-        f(2)
+    count(1)  #: [1]
+    x = f(10)  # @inspect x, count(1000)  #: [10]
+    for i in range(3):  # @inspect i, count(1000)  #: [0] * 4
+        y = f(100)  # @stepover  #: [100] * 3
+    with manager():  # @inspect count(1000)  #: [15]
+        f(2)  #: [2]
     try:
-        f(3, fails=True)
+        f(3, fails=True)  #: [3]
     except ValueError:  # @inspect count(1000)
-        count(4)
+        count(4)  #: [4]
     g = generator()
-    next(g)
-    count(5)
-    rest = list(g)
-    return f(6)  # @inspect count(1000)
+    next(g)  #: [20]
+    count(5)  #: [5]
+    rest = list(g)  #: [30]
+    return f(6)  # @inspect count(1000)  #: [6]
 def f(n, fails=False):  # @inspect n, count(1000)
-    count(n)  # @inspect n, count(1000)
+    count(n)  # @inspect n, count(1000)  #: [10, 2, 3, 6]
     assert described(n)
     if fails: raise ValueError(n)
     return n
 def generator():
     yield count(20)
-    yield count(30)
+    yield count(30)  #: [30]
 class manager:
     def __enter__(self): count(7)
     def __exit__(self, *args): count(8)
@@ -345,43 +333,23 @@ class described:
     def __init__(self, n): self.n = n
     def __bool__(self): return count(0) == 0
     def __repr__(self): return str(count(1000))
-"""
-
-
-def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
-    meter = Meter()
-    return trace(text, meter=meter, given={"count": meter.count}), meter
-
-
-def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:
-    """What expressions of `@inspect` and descriptions count belongs to no step."""
-    lecture, meter = metered(trace, METERED)
-    expected = {
-        "count(1)": [1], "x = f(10)": [10], "for i": [0] * 4, "y = f(100)": [100] * 3, "with manager": [15],
-        "f(2)": [2], "f(3": [3], "count(4)": [4], "next(g)": [20], "count(5)": [5], "rest = ": [30],
-        "return f(6)": [6], "count(n)": [10, 2, 3, 6], "yield count(30)": [30],
-    }  # fmt: skip
-    assert {code: [s.meters and s.meters["flops"] for s in lecture.steps(code)] for code in expected} == expected
+""")  # fmt: skip
+    lecture.check("flops")
     assert meter.flops == 1 + 10 + 300 + 15 + 2 + 3 + 4 + 20 + 5 + 30 + 6
 
 
 def test_memory_peaks_are_measured_within_each_step(trace: Trace) -> None:
     lecture, _ = metered(trace, """
 def main():
-    count(0, 100)
-    count(0, 50, 50)
-    nested()
-    count(0, 10)
+    count(0, 100)  #: [(100, 100)]
+    count(0, 50, 50)  #: [(150, 100)]
+    nested()  #: [(601, 101)]
+    count(0, 10)  #: [(111, 111)]
 def nested():
-    count(0, 1)
-    count(0, 500, 500)
-    deeper()
+    count(0, 1)  #: [(101, 101)]
+    count(0, 500, 500)  #: [(601, 101)]
+    deeper()  #: [(121, 101)]
 def deeper():
-    count(0, 20, 20)
+    count(0, 20, 20)  #: [(121, 101)]
 """)  # fmt: skip
-    expected = {
-        "count(0, 100)": 100, "count(0, 50": 150, "nested()": 601, "count(0, 10)": 111, "count(0, 1)": 101,
-        "count(0, 500": 601, "deeper()": 121, "count(0, 20": 121,
-    }  # fmt: skip
-    assert {code: lecture.steps(code)[0].meters["peak_bytes"] for code in expected} == expected
-    assert lecture.steps("nested()")[0].meters["live_bytes"] == 101
+    lecture.check("peak_bytes", "live_bytes")
