@@ -21,6 +21,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -165,14 +166,13 @@ class Probed:
         number = self.number(code)
         return sorted((s for s in self.run.steps.values() if s.statement == number), key=lambda step: step.seq)
 
-    def check(self, *fields: str) -> Probed:
-        """Compare the steps of each line that ends in `  #: [3, 3]`: their fields, as a tuple if there are several."""
-        steps: dict[int, list[Any]] = {line: [] for line in self.expected}
+    def check(self, *fields: str, of: Callable[[Any], Any] | None = None) -> Probed:
+        """Compare the steps of each line that ends in `  #: [3, 3]`: by a field, several, or a function of a step."""
+        read, steps = of or attrgetter(*fields), dict[int, list[Any]]((line, []) for line in self.expected)
         for step in sorted(self.run.steps.values(), key=lambda step: step.seq):
             if step.line in steps:
-                found = tuple(getattr(step, name) for name in fields)
-                steps[step.line].append(found if len(fields) > 1 else found[0])
-        assert steps == self.expected and steps
+                steps[step.line].append(read(step))
+        assert steps == self.expected and steps, f"found {steps}"
         return self
 
     def number(self, code: str) -> int:

@@ -13,56 +13,37 @@ from tests.messages import says
 from tests.tracing.probed import Probed, Trace, listening
 from trace_tools.lecture import vocabulary
 
-
-def values(lecture: Probed, code: str) -> list[list[Any]]:
-    """Return [source, unit, value or error text] of each expression inspected at a statement."""
-    inspected = (value for step in lecture.steps(code) for value in step.values)
-    return [[source, unit, value.get("value", value.get("text"))] for source, unit, value in inspected]
-
-
 # ------------------------------------------------------------------------------ values
+
+
+def inspected(step: Any) -> list[tuple[Any, ...]]:
+    """Return (source, value or error text), and the unit if there is one, of each expression inspected at a step."""
+    return [(source, v.get("value", v.get("text")), *([unit] if unit else [])) for source, unit, v in step.values]
 
 
 def test_values_are_read_at_the_line_of_their_directive(trace: Trace) -> None:
     lecture = trace("""
-N = 2  # @inspect N
+N = 2  # @inspect N  #: [[("N", 2)]]
 def main():
-    x = f(3)  # @inspect x [FLOP], N.real, missing
-    for i in range(N):  # @inspect i
-        if i: break  # @inspect i, x
-    while x > 2:  # @inspect x
+    x = f(3)  # @inspect x [FLOP], N.real  #: [[("x", 3, "FLOP"), ("N.real", 2)]]
+    for i in range(N):  # @inspect i  #: [[("i", 0)], [("i", 1)]]
+        if i: break  # @inspect i, x  #: [[("i", 0), ("x", 3)], [], [("i", 1), ("x", 3)]]
+    while x > 2:  # @inspect x  #: [[("x", 3)], [("x", 2)]]
         x -= 1
-    with open("/dev/null") as file:  # @inspect file.name
+    with open("/dev/null") as file:  # @inspect file.name  #: [[("file.name", "/dev/null")]]
         raise_it = 1
     try:
-        raise KeyError("k")  # @inspect x
+        raise KeyError("k")  # @inspect x  #: [[("x", 2)]]
     except KeyError as error:  # @inspect error.args[0]
-        y = 1
-    if y: y = 5; z = 6  # @inspect y, z
-    match y:  # @inspect y
+        y = 1  #: [[("error.args[0]", "k")]]
+    if y: y = 5; z = 6  # @inspect y, z  #: [[("y", 5), ("z", 6)], [], []]
+    match y:  # @inspect y  #: [[("y", 5)]]
         case 7: pass
-    return y  # @inspect y, gone
+    return y  # @inspect y, gone  #: [[("y", 5), ("gone", "NameError: name 'gone' is not defined")]]
 def f(n, m=1):  # @inspect n, m [B]
     return n
-""")  # fmt: skip
-    missing, gone = (f"NameError: name '{name}' is not defined" for name in ("missing", "gone"))
-    expected: dict[str, list[list[Any]]] = {
-        "N = 2": [["N", None, 2]],
-        "x = f(3)": [["x", "FLOP", 3], ["N.real", None, 2], ["missing", None, missing]],
-        "for i": [["i", None, 0], ["i", None, 1]],
-        "if i: break": [["i", None, 0], ["x", None, 3]],
-        "while x": [["x", None, 3], ["x", None, 2]],
-        "with open": [["file.name", None, "/dev/null"]],
-        "raise KeyError": [["x", None, 2]],
-        "y = 1": [["error.args[0]", None, "k"]],
-        "if y": [["y", None, 5], ["z", None, 6]],
-        "match y": [["y", None, 5]],
-        "return y": [["y", None, 5], ["gone", None, gone]],
-    }  # fmt: skip
-    assert {code: values(lecture, code) for code in expected} == expected
+""").check(of=inspected)  # fmt: skip
     one, three = ({"type": "int", "value": n} for n in (1, 3))
-    break_values = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
-    assert break_values == [[["i", None, one], ["x", None, three]]], "a `break` is inspected before it leaves the loop"
     assert lecture.frames("f")[0].arguments == [["n", None, three], ["m", "B", one]]
 
 
@@ -96,7 +77,8 @@ def take(x):  # @inspect x, x.size
     }
 
 
-RETURNS = """
+def test_each_call_records_what_it_returns(trace: Trace) -> None:
+    lecture = trace("""
 import asyncio
 def factorial(n):  # @inspect return
     if n == 0: return 1
@@ -133,11 +115,7 @@ def main():
         failing(0)
     except ZeroDivisionError:
         pass
-"""
-
-
-def test_each_call_records_what_it_returns(trace: Trace) -> None:
-    lecture = trace(RETURNS)
+""")  # fmt: skip
     run, names, returned = lecture.run, lecture.program.functions, dict[str, list[Any]]()
     of_steps = [(step.frame, step.values) for step in run.steps.values()]
     for frame, values in [*of_steps, *((frame.id, frame.arguments) for frame in run.frames.values())]:
@@ -155,13 +133,13 @@ def test_each_call_records_what_it_returns(trace: Trace) -> None:
 CLAIMS = """
 def main():
     a, b = 1, 2
-    assert a < b < 3, "held"
-    assert a and not (b == 2 and a > 5) or missing
-    assert isinstance(a, int)
-    assert all(x for x in (a, b))
+    assert a < b < 3, "held"  #: [["held", 1, 2, 3]]
+    assert a and not (b == 2 and a > 5) or missing  #: [["held", 1, 2, 2, 1, 5, None]]
+    assert isinstance(a, int)  #: [["held", 1, "type"]]
+    assert all(x for x in (a, b))  #: [["held", True]]
     for i in range(2): assert i >= 0
     covered()
-    assert a == b, f"{a} is not {b}"
+    assert a == b, f"{a} is not {b}"  #: [["passed over", 1, 2]]
     reached = 1
     return reached
 def covered():  # @stepover
@@ -170,24 +148,14 @@ def covered():  # @stepover
 
 
 def test_claims_record_the_values_of_their_sides(trace: Trace) -> None:
-    lecture = trace(CLAIMS, failing_claims_raise=False)
+    """A side may not be evaluated; a failed claim is passed over."""
 
-    def sides(code: str) -> list[Any]:
-        number = lecture.number(code)
-        claims = [s.claim for s in lecture.run.steps.values() if s.claim and s.claim[0] == number]
-        texts = lecture.program.claims[number][1]
-        return [
-            (held, dict(zip(texts, (side and side.get("value", side["type"]) for side in claim), strict=True)))
-            for _, held, claim in claims
-        ]
+    def judged(step: Any) -> Any:
+        _, held, sides = step.claim
+        return [held, *(side and side.get("value", side["type"]) for side in sides)]
 
-    assert sides("assert a < b < 3") == [("held", {"a": 1, "b": 2, "3": 3})]
-    [(held, parts)] = sides("assert a and")
-    assert held == "held" and list(parts.items())[-1] == ("missing", None), "this side was not evaluated"
-    assert sides("assert isinstance") == [("held", {"a": 1, "int": "type"})]
-    assert sides("assert all") == [("held", {"all((x for x in (a, b)))": True})]
-    assert sides("assert a == b") == [("passed over", {"a": 1, "b": 2})]
-    assert len(lecture.steps("reached = 1")) == 1, "a failed claim is passed over"
+    lecture = trace(CLAIMS, failing_claims_raise=False).check(of=judged)
+    assert len(lecture.steps("reached = 1")) == 1
 
 
 def test_failed_claim_ends_the_run(tmp_path: Path) -> None:
@@ -240,14 +208,13 @@ def inner(x):{covered}
 @pytest.mark.parametrize("covered", ["", "  # @stepover"])
 @pytest.mark.parametrize("raising", [True, False])
 def test_claims_that_the_lecture_catches_do_not_fail(tmp_path: Path, raising: bool, covered: str) -> None:
-    lecture = Probed(
-        CAUGHT.replace("{covered}", covered), "lecture.py", tmp_path / "x.journal", failing_claims_raise=raising
-    )
+    text = CAUGHT.replace("{covered}", covered)
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", failing_claims_raise=raising)
     with pytest.raises(AssertionError) if raising else contextlib.nullcontext():
         lecture.main()
     assert len(lecture.steps("y = 3")) == 1 and len(lecture.steps("tried += 1")) == 5
-    last = lecture.steps("assert tried == 6")[0]
-    assert (last.claim or [0, 0])[1] == ("raised" if raising else "passed over") and last.left is raising
+    [last] = lecture.steps("assert tried == 6")
+    assert last.claim[1] == ("raised" if raising else "passed over") and last.left is raising
     broken = [s for s in lecture.run.steps.values() if s.claim and s.claim[1] == "raised" and s.seq != last.seq]
     assert len(broken) == 7 and not any(s.left for s in broken)
 
@@ -256,33 +223,28 @@ def test_claims_that_the_lecture_catches_do_not_fail(tmp_path: Path, raising: bo
 
 
 def test_exceptions_are_recorded_at_each_step_they_leave(trace: Trace) -> None:
-    lecture = trace("""
+    def left(step: Any) -> Any:
+        return step.raised and (step.raised["message"][:8], step.raised["origin_line"])
+
+    trace("""
 def main():
-    for i in range(3):
+    for i in range(3):  #: [None] * 4
         try:
-            outer(i)
+            outer(i)  #: [("division", 18), None, ("invalid ", 16)]
         except ZeroDivisionError:
             pass
         except ValueError as group:
             pass
 def outer(i):
     with open("/dev/null"):
-        x = inner(i)
+        x = inner(i)  #: [("division", 18), None, ("invalid ", 16)]
     return x
 def inner(i):
     if i == 2:
         return int(
             "x")
-    return 1 / i
-""")  # fmt: skip
-
-    def left(code: str) -> list[tuple[str, int] | None]:
-        return [s.raised and (s.raised["type"], s.raised["origin_line"]) for s in lecture.steps(code)]
-
-    division, conversion = ("ZeroDivisionError", 18), ("ValueError", 16)
-    assert left("outer(i)") == left("x = inner") == [division, None, conversion]
-    assert left("return 1 / i") == [division, None] and not any(left("for i"))
-    assert lecture.steps("return 1 / i")[0].raised["message"] == "division by zero"
+    return 1 / i  #: [("division", 18), None]
+""").check(of=left)  # fmt: skip
 
 
 def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
@@ -299,15 +261,15 @@ def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
 def test_code_below_stepover_has_no_steps(trace: Trace) -> None:
     lecture = trace("""
 def main():
-    x = f(1)  # @stepover
-    for i in range(3):  # @stepover
-        y = f(i)
-    with manager():  # @stepover
+    x = f(1)  # @stepover  #: [1]
+    for i in range(3):  # @stepover  #: [3]
+        y = f(i)  #: []
+    with manager():  # @stepover  #: [7]
         f(5)
     def local(): return f(6)  # @stepover
-    local()
-    g()
-    return f(9)  # @stepover @inspect x
+    local()  #: [6]
+    g()  #: [7]
+    return f(9)  # @stepover @inspect x  #: [9]
 def f(n):
     return work(n)
 def g():  # @stepover
@@ -316,25 +278,15 @@ class Manager:
     def __enter__(self): f(1)
     def __exit__(self, *args): f(1)
 def manager(): return Manager()
-""")  # fmt: skip
+""").check("ns")  # fmt: skip
     assert lecture.calls() == {}
-    assert [lecture.steps(code)[0].ns for code in ("x = f", "for i", "with", "local()", "g()", "return f(9)")] == [
-        1, 3, 7, 6, 7, 9,
-    ]  # fmt: skip
-    assert lecture.steps("y = f(i)") == []
 
 
 def test_inspected_expressions_below_stepover_are_not_evaluated(trace: Trace) -> None:
     read: list[int] = []
-    lecture = trace("""
-def main():
-    f(1)  # @stepover
-    f(2)
-def f(n):  # @inspect read.append(n)
-    x = n  # @inspect read.append(x)
-""", given={"read": read})  # fmt: skip
-    assert read == [2, 2]
-    assert lecture.calls() == {("f(2)", "f"): 1}
+    text = "def main():\n    f(1)  # @stepover\n    f(2)\n"
+    text += "def f(n):  # @inspect read.append(n)\n    x = n  # @inspect read.append(x)\n"
+    assert trace(text, given={"read": read}).calls() == {("f(2)", "f"): 1} and read == [2, 2]
 
 
 def test_generator_frames_belong_to_the_step_that_started_them(trace: Trace) -> None:
@@ -469,37 +421,30 @@ def g(): return threading.enumerate()
 # ------------------------------------------------------------------------------ what happens during a step
 
 
-def test_output_and_warnings_belong_to_the_innermost_step(tmp_path: Path) -> None:
-    text = """
+def test_output_and_warnings_belong_to_the_innermost_step(trace: Trace) -> None:
+    lecture = trace("""
 import warnings
 from functools import reduce
-print("module")
+print("module")  #: ["module\\n"]
 def main():
-    print("one", 2)
+    print("one", 2)  #: ["one 2\\n"]
     for i in range(2): f(i)
-    reduce(lambda a, b: print(b), [1, 2])
-    x = 1  # @inspect print("inspected")
-    f(5)  # @stepover
+    reduce(lambda a, b: print(b), [1, 2])  #: ["2\\n"]
+    x = 1  # @inspect print("inspected")  #: [""]
+    f(5)  # @stepover  #: ["in f 5\\n"]
 def f(i):
-    print("in f", i)
+    print("in f", i)  #: ["in f 0\\n", "in f 1\\n"]
     warnings.warn("careful", stacklevel=1)
-"""
-    lecture = Probed(text, "lecture.py", tmp_path / "x.journal").main()
-    printed = {
-        'print("module")': ["module\n"], 'print("one"': ["one 2\n"], "reduce(": ["2\n"], "f(5)": ["in f 5\n"],
-        'print("in f"': ["in f 0\n", "in f 1\n"], "x = 1": [""],
-    }  # fmt: skip
-    assert {code: [step.stdout for step in lecture.steps(code)] for code in printed} == printed
+""").check("stdout")  # fmt: skip
     assert any(step.warnings for step in lecture.steps("warnings.warn"))
 
 
 def test_marks_apply_to_every_open_step(tmp_path: Path) -> None:
-    text = "def main():\n    x = 1\n    f()\ndef f():\n    y = 1\n    mark()\n"
+    text = "def main():\n    x = 1  #: [False]\n    f()  #: [True]\n"
+    text += "def f():\n    y = 1  #: [False]\n    mark()  #: [True]\n"
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
     lecture.module.mark = lambda: lecture.recorder.mark("compiled")
-    lecture.main()
-    compiled = {"x = 1": False, "f()": True, "y = 1": False, "mark()": True}
-    assert {code: lecture.steps(code)[0].compiled for code in compiled} == compiled
+    lecture.main().check("compiled")
 
 
 def test_images_that_the_lecture_makes_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

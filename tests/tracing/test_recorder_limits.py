@@ -47,9 +47,8 @@ def main():
         part(i)
 def part(i):
     for j in range(10 + i):
-        work(1)
-""", limit=4)  # fmt: skip
-    assert executions(lecture, "work(1)") == [1, 2, 9, 10, 1, 2, 10, 11, 1, 2, 11, 12]
+        work(1)  #: [1, 2, 9, 10, 1, 2, 10, 11, 1, 2, 11, 12]
+""", limit=4).check("execution")  # fmt: skip
     assert omitted(lecture, "work(1)") == [(6, 6), (7, 7), (8, 8)]
 
 
@@ -57,13 +56,12 @@ def test_nested_loops_count_by_statement(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(10):
-        for j in range(50):
-            x = work(1)  # @inspect i, j
-""")  # fmt: skip
-    assert executions(lecture, "x = work(1)") == [*range(1, 51), *range(451, 501)]
-    assert omitted(lecture, "x = work(1)") == [(400, 400)] and len(executions(lecture, "for j")) == 100
+        for j in range(50):  #: [*range(1, 51), *range(461, 511)]
+            x = work(1)  # @inspect i, j  #: [*range(1, 51), *range(451, 501)]
+""").check("execution")  # fmt: skip
+    assert omitted(lecture, "x = work(1)") == [(400, 400)]
     inspected = [[value[2]["value"] for value in step.values] for step in lecture.steps("x = work(1)")]
-    assert inspected == [[0, j] for j in range(50)] + [[9, j] for j in range(50)]
+    assert inspected == [[i, j] for i in (0, 9) for j in range(50)]
 
 
 def test_with_statement_times_include_enter_and_exit(trace: Trace) -> None:
@@ -73,10 +71,9 @@ class Manager:
     def __exit__(self, *args): work(1)
 def main():
     for i in range(10):
-        with Manager():
+        with Manager():  #: [11] * 4
             work(100)
-""", limit=4)  # fmt: skip
-    assert [step.ns for step in lecture.steps("with Manager")] == [11] * 4
+""", limit=4).check("ns")  # fmt: skip
     assert omitted(lecture, "with Manager") == [(6, 66)]
 
 
@@ -149,7 +146,7 @@ def fibonacci(n):
 
 
 def test_generators_may_outlive_the_step_that_started_them(trace: Trace) -> None:
-    lecture = trace("""
+    trace("""
 def main():
     kept = []
     for i in range(30):
@@ -161,15 +158,14 @@ def begun(i):
     return g
 def generator(i):  # @inspect i
     yield 1
-    work(i)
+    work(i)  #: [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
     yield 2
-""", limit=10)  # fmt: skip
-    assert [step.ns for step in lecture.steps("work(i)")] == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
+""", limit=10).check("ns")  # fmt: skip
 
 
 def test_unfinished_generators_keep_their_open_step(trace: Trace) -> None:
     """The open step is recorded without a time, together with the last steps before it."""
-    lecture = trace("""
+    trace("""
 kept = []
 def main():
     g = endless()
@@ -178,12 +174,9 @@ def main():
 def endless():
     n = 0
     while True:
-        n += 1
-        yield n
-""", limit=10)  # fmt: skip
-    kept = [1, 2, 3, 4, 5, 26, 27, 28, 29, 30]
-    assert executions(lecture, "n += 1") == executions(lecture, "yield n") == kept
-    assert lecture.steps("yield n")[-1].ns is None and lecture.steps("n += 1")[-1].ns is not None
+        n += 1  #: [(1, 0), (2, 0), (29, 0), (30, 0)]
+        yield n  #: [(1, None), (2, None), (29, None), (30, None)]
+""", limit=4).check("execution", "ns")  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -198,36 +191,29 @@ def main():
         deeper(10)
 def stubborn(i):
     try:
-        yield i
+        yield i  #: [1] * 50
     except GeneratorExit:
-        yield "not yet"
+        yield "not yet"  #: [1] * 50
 def deeper(n):
     if n: return deeper(n - 1)
-    x = 1
-""")  # fmt: skip
-    assert len(lecture.steps("x = 1")) == len(lecture.steps("yield i")) == len(lecture.steps('yield "not')) == 50
+    x = 1  #: [1] * 50
+""").check("execution")  # fmt: skip
     assert len(lecture.frames("deeper")) == 50 * 11
 
 
 # ------------------------------------------------------------------------------ bounded
 
-MILLION = """
-def main():
-    total = 0
-    for i in range(n):
-        total += i
-        if i % 1000 == 0:
-            called(i)
-def called(i):
-    look()
-    for j in range(20):
-        x = j  # @inspect x
-"""
-
 
 @pytest.mark.slow
 def test_a_million_statements_take_bounded_space(tmp_path: Path) -> None:
     """333,000 iterations execute a million statements; journal, memory and steps are as with 100,000 iterations."""
+    text = """
+def main():
+    total = 0
+    for i in range(n):
+        total += i
+        if i % 1000 == 0: look()
+"""
 
     def sizes(n: int) -> tuple[int, int, int]:
         in_memory: list[int] = []
@@ -236,15 +222,13 @@ def test_a_million_statements_take_bounded_space(tmp_path: Path) -> None:
             in_memory.append(len(lecture.recorder.pending) + len(lecture.recorder.calls))
 
         given: dict[str, Any] = {"n": n, "look": look}
-        lecture = Probed(MILLION, "lecture.py", tmp_path / f"{n}.journal", given=given)
+        lecture = Probed(text, "lecture.py", tmp_path / f"{n}.journal", given=given)
         lecture.main()
         assert omitted(lecture, "total += i")[0][0] == n - 100
         return len(lecture.run.steps), lecture.journal.path.stat().st_size, max(in_memory)
 
     few, many = sizes(100_000), sizes(333_000)
-    assert many[0] == few[0]
-    assert many[1] < few[1] * 1.1 < 1_000_000
-    assert many[2] < few[2] + 20_000
+    assert many[0] == few[0] and many[1] < few[1] * 1.1 < 1_000_000 and many[2] < few[2] + 100
 
 
 # ------------------------------------------------------------------------------ text, warnings and values
@@ -368,27 +352,23 @@ def test_failed_claims_are_never_omitted(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(500):
-        part(i)
+        part(i)  #: [1, 2, 3, 4, 5, 201, 301, 496, 497, 498, 499, 500]
 def part(i):
-    assert i not in (200, 300)
-""", limit=10, failing_claims_raise=False)  # fmt: skip
-    claims = [step.claim[1] for step in lecture.steps("assert") if step.claim]
-    assert claims.count("passed over") == 2 and len(claims) == 12
-    executions = [step.execution for step in lecture.steps("part(i)")]
-    assert executions == [1, 2, 3, 4, 5, 201, 301, 496, 497, 498, 499, 500]
+    assert i not in (200, 300)  #: [1] * 12
+""", limit=10, failing_claims_raise=False).check("execution")  # fmt: skip
+    assert [step.claim[1] for step in lecture.steps("assert")].count("passed over") == 2
     assert [n for n, _ in lecture.run.omitted.values() if n == 488]
 
 
 def test_failed_claims_below_stepover_are_bounded(trace: Trace) -> None:
     lecture = trace("""
 def main():
-    x = many()  # @stepover
+    x = many()  # @stepover  #: ["passed over"]
 def many():
     for i in range(2_000):
         assert i < 0
-""", failing_claims_raise=False)  # fmt: skip
-    [step] = lecture.steps("x = many")
-    assert step.claim and step.claim[1] == "passed over" and len(lecture.records) < 20
+""", failing_claims_raise=False).check(of=lambda step: step.claim[1])  # fmt: skip
+    assert len(lecture.records) < 20
 
 
 def test_a_plot_keeps_every_nth_point() -> None:
