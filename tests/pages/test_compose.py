@@ -7,7 +7,7 @@ from tests.pages.recording import Recording, matrix, of_section
 from trace_tools.pages.content.compose import fold, in_emitted_order, make_document
 from trace_tools.pages.document import Block, Call, CodeListing, CodeRow, Narration, Section, rows_shown, salient
 from trace_tools.source.statements import parse_source, sections
-from trace_tools.trace.model import Claim, LeftOut, Raised, Run, Step, Text
+from trace_tools.trace.model import Claim, Raised, Run, Step, Text
 
 
 def row(section: Section, code: str) -> CodeRow:
@@ -198,26 +198,6 @@ def test_rounds_count_how_often_the_loop_body_began() -> None:
     rounds = {r.lines[0].text.strip(): r.rounds for r in rows_shown(first_section(recording.trace()).blocks)}
     assert [rounds[code] for code in ("for x in xs:", "while n:", "for q in qs:")] == [10, 1, 1]
     assert rounds["for k in ks: t += k"] == 0 and rounds["y = x"] is None
-
-
-def test_left_out_data_is_reported_in_its_section() -> None:
-    recording = Recording(
-        "def main():\n    a()\n    b()\n\ndef a():\n    x = 1\n\ndef b():\n    g()\n\ndef g():\n    y = 1\n"
-    )
-    main = recording.frame("main")
-    recording.step(recording.call(main, "a()", "a"), "x = 1", left_out=[LeftOut("stdout", 12)])
-    recording.step(recording.call(main, "b()", "b"), "g()")
-    calls, printed = (
-        "9 further calls of g, beyond the first 1,000 that were kept",
-        "12 more characters that were printed",
-    )
-    trace = recording.trace()
-    document = make_document(replace(trace, run=replace(trace.run, dropped=[calls, printed, "elements (cap)"])))
-    assert [section.left_out for section in document.sections] == [
-        (printed, "elements (cap)"),
-        (calls, "elements (cap)"),
-    ]
-    assert document.left_out == (calls, printed, "elements (cap)") and not document.notices
 
 
 def narrations(*steps: list[str]) -> list[Narration]:

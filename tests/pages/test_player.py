@@ -47,7 +47,7 @@ def test_the_player_stops_at_executed_steps_in_order() -> None:
     ]
     assert [stop.number for stop in stepping.stops] == list(range(1, 14))
     assert [stop.inside for stop in stepping.stops] == [0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0]
-    assert [(frame.function, frame.of) for frame in stepping.frames] == [("f", None), ("g", 3), ("g", 6)]
+    assert [frame[:2] for frame in stepping.frames] == [("f", -1), ("g", 3), ("g", 6)]
     assert [stop.outputs for stop in stepping.stops if stop.outputs] == [2]  # only the animated line
     assert stepping.narrations == ((1, 10), (2, 10), (3, 11), (4, 12))
 

@@ -26,7 +26,6 @@ LEFT_OUT_IN_WORDS = {  # `model.LeftOut.what`
     "warnings": "more warnings",
     "measured": "more measurements",
 }
-CALLS_LEFT_OUT = re.compile(r"[\d,]+ further calls of (?P<function>\S+), beyond .*")  # `calls_left_out`
 BOTH = 24  # longest side of a claim that is written twice although both sides are equal
 INLINE_ELEMENTS = 6  # most elements of a one-dimensional tensor next to its shape
 GRIDS, GRID_ROWS, GRID_COLUMNS = 8, 16, 12

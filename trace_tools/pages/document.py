@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
@@ -95,9 +96,6 @@ class CodeLine:
     indent: int = 0
 
 
-Facts = tuple[tuple[str, str], ...]
-
-
 @dataclass(frozen=True, slots=True)
 class MarginNote:
     """One note on a row of code, next to it or under it; `label` names the execution among several."""
@@ -111,7 +109,7 @@ class MarginNote:
     text: str = ""
     label: str = ""
     value: Value | None = None
-    facts: Facts = ()
+    facts: tuple[tuple[str, str], ...] = ()
     link: str | None = None  # address: "#anchor" on the page
     timing: Timing | None = None  # drawn as a figure of its samples
     counted: bool = False  # the FLOPs of the timed work are known
@@ -149,13 +147,11 @@ class CodeListing:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a page; in a section's contents, with the claims up to the next listed heading."""
+    """A heading of a page."""
 
     level: int
     text: str
     anchor: str
-    held: int = 0
-    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,20 +270,11 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class StackFrame:
-    """One call, and the stop that made it; None for calls by `main`."""
-
-    function: str
-    of: int | None  # index in `Stepping.stops`
-    number: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stepping:
     """A section's steps in order of execution, for the player."""
 
-    frames: tuple[StackFrame, ...] = ()
+    # of each call: its function, the index of the stop that made it (-1: `main`), its number among all of the function
+    frames: tuple[tuple[str, int, int, int], ...] = ()
     stops: tuple[Stop, ...] = ()
     narrations: tuple[tuple[int, int], ...] = ()  # number of a narration on the page, and the stop that emitted it
 
@@ -308,7 +295,6 @@ class Section(WithClaims):
     stepping: Stepping
     times: tuple[StatementTime, ...] = ()  # distribution of its time
     shared: tuple[str, ...] = ()  # storages shared by several of its expressions
-    left_out: tuple[str, ...] = ()  # omissions of the trace in this section
     failure: Failure | None = None
 
     @property
@@ -340,14 +326,6 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
-    """A source for display: its path, and its lines without directives."""
-
-    path: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Document(WithClaims):
     """One lecture on one machine."""
 
@@ -355,7 +333,7 @@ class Document(WithClaims):
     run: Run
     machine: Machine
     versions: tuple[tuple[str, str], ...]
-    sources: tuple[SourceText, ...]
+    sources: tuple[tuple[str, ...], ...]  # their lines without directives
     opening: tuple[Block, ...]
     setup: tuple[Block, ...]
     sections: tuple[Section, ...]
@@ -480,28 +458,20 @@ def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
 
     Comments and blank lines between rows that did not run are folded with them.
     """
-
-    def is_code(line: CodeLine) -> bool:
-        return bool(line.text.strip()) and not line.text.lstrip().startswith("#")
-
+    texts = [[line.text.strip() for line in row.lines] for row in rows]
+    code = [at for at, lines in enumerate(texts) if any(text and text[0] != "#" for text in lines)]
+    unrun = {at for at in code if not rows[at].ran}
+    for one, following in pairwise(code):
+        if {one, following} <= unrun:
+            unrun |= {*range(one, following)}
     groups: list[tuple[bool, list[CodeRow]]] = []
-    last = -1  # last row that did not run
-    for at, row in enumerate(rows):
-        if at <= last:
-            continue
-        if not row.ran:
-            end = at
-            while end < len(rows) and (not rows[end].ran or not any(is_code(line) for line in rows[end].lines)):
-                end += 1
-            while rows[end - 1].ran:
-                end -= 1
-            if sum(not one.ran for one in rows[at:end]) >= UNRUN:
-                groups.append((True, list(rows[at:end])))
-                last = end - 1
-                continue
-        if not groups or groups[-1][0]:
-            groups.append((False, []))
-        groups[-1][1].append(row)
+    for at_rest, group in groupby(range(len(rows)), lambda at: at in unrun):
+        part = [rows[at] for at in group]
+        folds = at_rest and sum(not row.ran for row in part) >= UNRUN
+        if not folds and groups and not groups[-1][0]:
+            groups[-1][1].extend(part)
+        else:
+            groups.append((folds, part))
     return groups
 
 

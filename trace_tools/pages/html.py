@@ -39,7 +39,6 @@ from trace_tools.pages.document import (
     Narration,
     Notice,
     Section,
-    SourceText,
     narratives,
     prefix,
     rows_shown,
@@ -98,12 +97,6 @@ def load_templates() -> None:
     """Compile all templates ahead of the first page."""
     for name in _environment().list_templates():
         _environment().get_template(name)
-
-
-@lru_cache(maxsize=32)
-def highlighted_source(source: SourceText) -> tuple[str, ...]:
-    """Return the HTML of each line of a source, cached."""
-    return highlighted(source.lines)
 
 
 class HtmlWriter:
@@ -419,7 +412,7 @@ class _HtmlPage:
 
     @cached_property
     def _highlighted(self) -> list[tuple[str, ...]]:
-        return [highlighted_source(source) for source in self.document.sources]
+        return [highlighted(source) for source in self.document.sources]
 
     @cached_property
     def _views(self) -> Views:

@@ -11,7 +11,6 @@ To keep pages quiet, a statement without annotations that took less than a milli
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -21,7 +20,6 @@ from trace_tools.analysis.rates import (
     TEACHES_WITHIN,
     WORTH_SAYING_ANNOTATED_NS,
     WORTH_SAYING_NS,
-    Timing,
     flops_in_words,
     intensity_of,
     not_counted,
@@ -36,13 +34,7 @@ from trace_tools.analysis.summaries import (
     summary,
     tells_nothing_new,
 )
-from trace_tools.pages.document import (
-    Call,
-    CodeRow,
-    Execution,
-    MarginNote,
-    salient,
-)
+from trace_tools.pages.document import Call, CodeRow, Execution, MarginNote, salient
 from trace_tools.trace.model import Measured, Meters, Value
 from trace_tools.util import formats
 
@@ -82,17 +74,12 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     observations = observed(row)
     time = _time(row)
     count = []
-    if len(row.executions) > 1 and (observations or time):
-        joined = {note.index for note in observations if note.kind == "value" and note.value is None}
-        hidden = [e for e in row.executions if e not in shown]
-        unseen = hidden and not (
-            joined and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in hidden)
-        )
-        if row.omitted or unseen:
-            text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
-            if row.omitted:
-                text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
-            count = [MarginNote("count", "", text)]
+    unseen = row.omitted or (len(row.executions) > len(shown) and not any(map(_is_joined, observations)))
+    if unseen and len(row.executions) > 1 and (observations or time):
+        text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
+        if row.omitted:
+            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
+        count = [MarginNote("count", "", text)]
     # a statement that did not run in every timed run: one note if that holds for all executions
     numbers = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
     alike = len({e.sometimes for e in shown}) == 1
@@ -116,12 +103,12 @@ def observed(row: CodeRow) -> list[MarginNote]:
     notes = list(_values(row.arguments))
     joined = _joined(row)
     for execution in shown:
-        label = _number(row, execution) if several else ""
+        label = f"{execution.step.execution}" if several else ""
         own = [*_values(execution.values)]
         if (claim := execution.step.claim) is not None:
             kind: Literal["held", "failed", "caught"] = "held" if claim.held else "failed"
             collapsed = tells_nothing_new(claim)
-            own.append(MarginNote(kind, "", claim_text(execution), collapsed=collapsed))
+            own.append(MarginNote(kind, "", claim_summary(claim), collapsed=collapsed))
         failure = execution.failure
         if failure is not None and _passed_on(execution):  # its details are at its origin
             kind = "caught" if failure.caught else "failed"
@@ -141,20 +128,6 @@ def observed(row: CodeRow) -> list[MarginNote]:
     return notes
 
 
-def _number(row: CodeRow, execution: Execution) -> str:
-    """Return the number of an execution; in a `for` line the number of the round that it began.
-
-    The two differ in nested loops: a `for` line is evaluated once more than it begins rounds.
-    """
-    began = [one for one in row.executions if one.values]
-    if row.rounds is not None and len(began) < len(row.executions) and execution in began:
-        if len(began) == row.rounds:
-            return f"{began.index(execution) + 1}"
-        if execution is began[-1]:  # some are only counted
-            return f"{row.rounds}"
-    return f"{execution.step.execution}"
-
-
 def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
     """Return one note for each value that is short in a few executions: `total = 0 → 1 → 3`, by its index."""
     texts: dict[int, list[str]] = {}
@@ -164,12 +137,8 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
     for execution in row.executions:
         for index, (name, value) in enumerate(execution.values):
             text = summary(value)
-            plain = (
-                value.type != "error"
-                and value.note is None
-                and not value.varies
-                and (value.tensor is None or not value.tensor.shape)
-            )
+            remarkable = value.type == "error" or value.note is not None or value.varies
+            plain = not remarkable and (value.tensor is None or not value.tensor.shape)
             same = names.setdefault(index, name) == name
             texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
     return {
@@ -181,9 +150,8 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
     }
 
 
-def claim_text(execution: Execution) -> str:
-    """Return a claim's result."""
-    return claim_summary(execution.step.claim) if execution.step.claim is not None else ""
+def _is_joined(note: MarginNote) -> bool:
+    return note.kind == "value" and note.value is None
 
 
 def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
@@ -232,11 +200,12 @@ def _time(row: CodeRow) -> list[MarginNote]:
         calls = sorted(1e9 * statistics.median(call.seconds) for call in typical.step.measured or () if call.seconds)
         return [MarginNote("time", "", f"{_range_of(calls)} a call", facts=details)] if calls else []
     with_time = [e for e in row.executions if _has_time(e)]
-    text = took(typical.timing) + (" each" if len(with_time) > 1 and typical.timing.clock != "call" else "")
+    each = " a call" if typical.timing.clock == "call" else " each" if len(with_time) > 1 else ""
+    text = formats.spread(samples) + each
     ordered = sorted(map(_median_ns, [*with_time, typical]))
     least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        text = _range_of(ordered) + (" a call" if typical.timing.clock == "call" else " each")
+        text = _range_of(ordered) + (each or " each")
     flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
     if flops:
         text += f" · {flops}"
@@ -266,11 +235,6 @@ def _sent(row: CodeRow) -> list[MarginNote]:
             text += f" · {formats.byte_size(one.bytes, 3)}"
         notes.append(MarginNote("sent", "", text))
     return notes
-
-
-def took(timing: Timing) -> str:
-    """Format the time of a step, or of one call that it measured: 11.2 ms ± 0.4%, 18.1 ms ± 2% a call."""
-    return formats.spread(timing.samples_ns) + (" a call" if timing.clock == "call" else "")
 
 
 def _counts(execution: Execution) -> Meters | Measured | None:
@@ -315,18 +279,14 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
     step, calls = execution.step, execution.step.measured or ()
     measurements: list[tuple[str, str]] = []
     if (timing := execution.timing) is not None:
-        names = {
-            "device": "device time",
-            "host": "time",
-            "launch": "launch time (host)",
-            "call": "time a call",
-        }
+        names = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
         measurements.append((names[timing.clock], _each_pass(timing.samples_ns)))
         if timing.cold_ns and timing.cold_ns != timing.samples_ns:
             measurements.append(("first run", formats.spread(timing.cold_ns)))
         if timing.whole_ns:
-            whole_time = "{time}, the time of the whole statement"
-            measurements.append(("all its calls", whole_time.format(time=formats.spread(timing.whole_ns))))
+            measurements.append(
+                ("all its calls", f"{formats.spread(timing.whole_ns)}, the time of the whole statement")
+            )
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
         measurements.append(("time until the host had launched it", formats.spread(step.launch_ns)))
     if step.queued_ns:
@@ -364,12 +324,8 @@ def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
         texts.append(("FLOPs", flops + exactly))
     if counted.meta_flops:
-        texts.append(
-            (
-                "not computed",
-                "{flops}, on tensors without memory".format(flops=formats.quantity(counted.meta_flops, "FLOP")),
-            )
-        )
+        flops = formats.quantity(counted.meta_flops, "FLOP")
+        texts.append(("not computed", f"{flops}, on tensors without memory"))
     if missing := uncounted_names(counted):
         texts.append(("not counted", f"no FLOP formula for {missing}"))
     traffic = (("read", counted.bytes_read), ("written", counted.bytes_written))
@@ -440,40 +396,25 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         executions = formats.plural(more_printed, "more execution")
         notes.append(MarginNote("more", label=f"{executions} printed output (see the trace)"))
     notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
-    hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
-    if hidden and any(it.kind == "call" for it in notes):
-        label = "and {calls} (see the trace)".format(calls=formats.plural(hidden, "more call"))
-        notes.append(MarginNote("more", label=label))
-    # a warning of several executions is shown once, without a number
-    occurrences = Counter(it.text for it in notes if it.kind == "warning")
-    once = []
-    for note in notes:
-        if note.kind != "warning" or occurrences[note.text] == 1:
-            once.append(note)
-        elif occurrences.pop(note.text, 0):
-            once.append(replace(note, label=""))
-    return once
+    first = {note.text: note for note in reversed(notes) if note.kind == "warning"}
+    return [note for note in notes if note.kind != "warning" or first[note.text] is note]  # a warning is shown once
 
 
 def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
     """Yield output, warnings and exceptions; a failed claim shows its sides as the message."""
     step, claim, failure = execution.step, execution.step.claim, execution.failure
 
-    def labelled(*more: str) -> str:
-        return ", ".join(part for part in (label, *more) if part)
-
     left_out = {it.what: it for it in step.left_out or ()}
     if step.stdout:
-        text, gone = formats.on_terminal(step.stdout), left_out.pop("stdout", None)
-        length = len(text)
-        if gone is not None:  # the beginning and end of the output were kept; show a part of each
-            at, length = gone.at or 0, len(step.stdout) + gone.count
-            first = formats.on_terminal(step.stdout[:at])[: PRINTED // 2]
-            last = formats.on_terminal(step.stdout[at:])[-(PRINTED // 2) :]
-            text = f"{first}\n… {length - len(first) - len(last):,} more characters were printed …\n{last}"
-        cut = f"the first {PRINTED:,} of {length:,} characters" if length > PRINTED and gone is None else ""
-        text = text if gone is not None else text[:PRINTED]
-        yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=labelled(cut))
+        gone = left_out.pop("stdout", None)  # between the beginning and the end, which were kept
+        at = gone.at or 0 if gone is not None else PRINTED // 2
+        first, last = formats.on_terminal(step.stdout[:at]), formats.on_terminal(step.stdout[at:])
+        text, more = first + last, gone.count if gone is not None else 0
+        if more or len(text) > PRINTED:  # a part of both is shown
+            first, last = first[: PRINTED // 2], last[-(PRINTED // 2) :]
+            more += len(text) - len(first) - len(last)
+            text = f"{first}\n… {more:,} more characters were printed …\n{last}"
+        yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=label)
     for warning in (step.warnings or ())[:WARNED]:
         yield MarginNote("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
     for part, gone in left_out.items():
@@ -484,7 +425,7 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         if claim.message:
             lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
         runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""
-        yield MarginNote("failure", "This claim failed", "\n".join(lines), labelled(runs))
+        yield MarginNote("failure", "This claim failed", "\n".join(lines), ", ".join(filter(None, (label, runs))))
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
@@ -492,4 +433,5 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         sync_line = failure.waited_line
         launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""
-        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(from_line, launched, outcome))
+        label = ", ".join(filter(None, (label, from_line, launched, outcome)))
+        yield MarginNote(kind, formats.one_line(failure.type, 80), message, label)

@@ -175,8 +175,6 @@ def section_notices(section: Section, index: Document | None = None) -> Iterator
     this, where = "This section", "On this page"
     if index is not None:
         link, this, where = index.link(section.slug, anchor or ""), f"“{section.title}”", f"In “{section.title}”"
-    else:
-        yield from (Notice("info", f"Left out of the trace: {line}.") for line in section.left_out)
     if section.failure is not None:
         at = f" at line {section.failure.line}" if section.failure.line is not None else ""
         ended = f"{this} ended" if section.failure.survived else f"The run ended in {this[0].lower()}{this[1:]}"

@@ -23,8 +23,7 @@ from typing import Any
 
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
-from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
-from trace_tools.pages.margin import claim_text
+from trace_tools.pages.document import Anchors, Section, Stepping, Stop, Variable
 from trace_tools.presentation.charts.storage import places
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
@@ -110,16 +109,11 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stack = []
     for frame in frames:
         called = tree.frames[frame]
-        caller = index_of.get(called.of) if called.of is not None else None
-        calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
-        stack.append(StackFrame(lecture.name(called), caller, *calls))
-    return Stepping(
-        frames=tuple(stack),
-        stops=tuple(stops),
-        narrations=tuple(
-            (number_on_page, index_of[step]) for number_on_page, step in anchors.narrations if step in index_of
-        ),
-    )
+        caller = index_of.get(called.of, -1) if called.of is not None else -1
+        total = tree.call_total[function, called.source, called.function]
+        stack.append((lecture.name(called), caller, tree.call_number[frame], total))
+    narrations = ((number_on_page, index_of[step]) for number_on_page, step in anchors.narrations if step in index_of)
+    return Stepping(tuple(stack), tuple(stops), tuple(narrations))
 
 
 def _stops_at(lecture: Lecture, step: Step) -> bool:
@@ -202,10 +196,7 @@ def step_block(section: Section) -> str:
     stepping = section.stepping
     return packed(
         {
-            "frames": [
-                [formats.one_line(f.function, 60), -1 if f.of is None else f.of, f.number, f.total]
-                for f in stepping.frames
-            ],
+            "frames": [[formats.one_line(function, 60), *rest] for function, *rest in stepping.frames],
             "stops": list(map(_written, stepping.stops)),
             "shared": [formats.one_line(label, 20) for label in section.shared],
             "narrations": stepping.narrations,
@@ -216,6 +207,7 @@ def step_block(section: Section) -> str:
 def _written(stop: Stop) -> dict[str, Any]:
     """Return a stop as plain data for the script, which needs no formulas and no formats."""
     step, timing, time = stop.execution.step, stop.execution.timing, ""
+    live = step.meters.live_bytes if step.meters is not None else None
     if timing is not None and timing.clock != "launch":
         time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
     return {
@@ -228,7 +220,7 @@ def _written(stop: Stop) -> dict[str, Any]:
         "inside": stop.inside,
         "outputs": stop.outputs,
         "time": time,
-        "memory": _memory(stop),
+        "memory": f"{formats.byte_size(live)} of tensors alive" if live is not None else "",
         "notes": list(_notes(stop)),
         "seen": list(map(_variable, stop.variables)),
     }
@@ -251,26 +243,16 @@ def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
     )
 
 
-def _memory(stop: Stop) -> str:
-    """Return the tensor bytes that were alive after a stop, if they were counted."""
-    meters = stop.execution.step.meters
-    if meters is None or meters.live_bytes is None:
-        return ""
-    return f"{formats.byte_size(meters.live_bytes)} of tensors alive"
-
-
 def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
     """Yield the notes of a stop: its claim's result, its exception, output and warnings."""
     step, failure = stop.execution.step, stop.execution.failure
     if step.claim is not None:
-        yield NOTES.index("held" if step.claim.held else "failed"), claim_text(stop.execution)
+        yield NOTES.index("held" if step.claim.held else "failed"), summaries.claim_summary(step.claim)
     if failure is not None:
         text = formats.one_line(f"{failure.type}: {failure.message}", 200)
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
-        yield (
-            NOTES.index("printed"),
-            formats.visible(formats.shorten(formats.on_terminal(step.stdout).rstrip("\n"), PRINTED)),
-        )
+        text = formats.shorten(formats.on_terminal(step.stdout).rstrip("\n"), PRINTED)
+        yield NOTES.index("printed"), formats.visible(text)
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

@@ -29,11 +29,11 @@ from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
 from trace_tools.pages import html, markdown, overview
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import Document, SourceText
+from trace_tools.pages.document import Document
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import SECTION, assets, section_script
+from trace_tools.presentation.page_shell import SECTION, assets, highlighted, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import Loaded, load
@@ -82,7 +82,7 @@ def get_ready(source: ParsedSource) -> None:
     """Prepare the data that does not depend on a run of the lecture, ahead of its pages."""
     html.load_templates()
     lines = cut_source(source.text, source.path).lines
-    html.highlighted_source(SourceText(source.path, tuple(line or "" for line in lines)))
+    highlighted(tuple(line or "" for line in lines))
 
 
 def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[Path]:
@@ -109,7 +109,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
                 f"{one.folder_slug!r} can't be a folder's name; expected letters, digits and -, but not diff"
             )
         for source in one.document.sources:  # shared data is computed once, before processes are forked
-            html.highlighted_source(source)
+            highlighted(source)
     parts = 1
     if len(site) == 1:  # the pages of one machine are divided among processes
         parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -101,7 +101,8 @@ def _coloured(
         yield coloured[kind], text
 
 
-def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=32)
+def highlighted(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Return the HTML of each line of a Python source, with Pygments' short classes."""
     lexer = PythonLexer(stripnl=False, ensurenl=False, filters=[_coloured()])
     text = "\n".join(formats.visible(line.replace("\r", "␍")) for line in lines)

@@ -25,7 +25,6 @@ from itertools import count, groupby, zip_longest
 
 from trace_tools.analysis.outcome import violations
 from trace_tools.analysis.rates import statement_times
-from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, left_out
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
 from trace_tools.pages.document import (
@@ -41,13 +40,11 @@ from trace_tools.pages.document import (
     Narration,
     Notice,
     Section,
-    SourceText,
     brief_code,
     mapped,
     prefix,
     said_in_runs,
     shared_storages,
-    visible,
 )
 from trace_tools.pages.margin import with_notes
 from trace_tools.pages.player import stepping
@@ -64,7 +61,6 @@ EMULATED = (
     "Emulated: software imitated this device, to test the tools. No time here is a measurement; do "
     "not compare it with other machines."
 )
-LISTED = 3  # level of the deepest headings in a section's contents
 # Ids of the templates and scripts, which headings must not use.
 _TAKEN = re.compile(
     "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
@@ -97,9 +93,7 @@ def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = 
         run=trace.run,
         machine=trace.machine,
         versions=tuple(trace.versions),
-        sources=tuple(
-            SourceText(e.source.parsed.path, tuple(line or "" for line in e.source.lines)) for e in ran.editions
-        ),
+        sources=tuple(tuple(line or "" for line in edition.source.lines) for edition in ran.editions),
         opening=opening,
         setup=setup,
         sections=tuple(pages),
@@ -134,15 +128,11 @@ def _section(
         closing = mapped(after, narration=lambda it: replace(it, takeaway=isinstance(it.narrative, Text)))
         blocks = (*blocks[: len(blocks) - len(after)], *closing)
     anchors = Anchors(blocks)
-    claims = _claims(ran, function, anchors)
 
     def where(step: Step) -> tuple[str, int, str]:
         line = ran.lines[step.id]
-        return (
-            brief_code(ran.code(step)),
-            line,
-            anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), ""),
-        )
+        anchor = anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), "")
+        return brief_code(ran.code(step)), line, anchor
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
     failure = ran.executions[caller.id].failure if caller is not None else None
@@ -153,13 +143,12 @@ def _section(
         title=title,
         summary=summary or None,
         blocks=blocks,
-        headings=_contents(blocks, claims),
-        claims=claims,
+        headings=tuple(_headings(blocks)),
+        claims=_claims(ran, function, anchors),
         timing=ran.executions[caller.id].timing if caller is not None else None,
         stepping=stepping(ran, function, anchors),
         times=statement_times(ran.tree, calls, where, ran.narrating),
         shared=shared_storages(blocks),
-        left_out=tuple(_left_out(ran, function)),
         failure=None if failure is None or failure.caught else failure,
     )
 
@@ -198,28 +187,6 @@ def _notices(ran: Lecture) -> Iterator[Notice]:
         yield Notice("info", f"Only {run.only} was run.")
 
 
-def _left_out(ran: Lecture, function: str) -> Iterator[str]:
-    """Yield the omissions of the trace in a section; anything left out at an unknown position is listed in each
-    section.
-    """
-    tree = ran.tree
-    frames = [frame for frame, section in tree.section_of.items() if section == function]
-    counts = left_out(step for frame in frames for step in tree.steps_of(frame))
-    called = {tree.frames[frame].function for frame in frames}
-    nodes = [definition.node for frame in frames if (definition := ran.definitions[frame]) is not None]
-    named = {getattr(it, "id", getattr(it, "attr", None)) for node in dict.fromkeys(nodes) for it in ast.walk(node)}
-    for line in ran.trace.run.dropped:
-        calls = CALLS_LEFT_OUT.fullmatch(line)
-        words = next((words for words in LEFT_OUT_IN_WORDS.values() if words in line), None)
-        if calls is not None:
-            if calls["function"] in called or not named.isdisjoint(calls["function"].split(".")):
-                yield line
-        elif words is None:
-            yield line
-        elif counts[words]:
-            yield f"{counts[words]:,} {words}"
-
-
 # --- blocks: the calls of one page, along the source ---
 
 
@@ -233,11 +200,8 @@ class _Composer:
 
     def call(self, frame: Frame, depth: int) -> Call:
         """Return one call of a function, folded."""
-        tree, definition, anchor = (
-            self._ran.tree,
-            self._ran.definitions[frame.frame],
-            f"{self._prefix}call-{frame.frame}",
-        )
+        tree, definition = self._ran.tree, self._ran.definitions[frame.frame]
+        anchor = f"{self._prefix}call-{frame.frame}"
         blocks: list[Block] = []
         header = None
         if definition is not None:
@@ -536,26 +500,6 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
         anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
         lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps)))
     return tuple(lines)
-
-
-def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Heading, ...]:
-    """Return the headings of a page's prose and parts, in order, with the claims under each."""
-    headings = list(_headings(blocks))
-    listed = {heading.anchor for heading in headings if heading.level <= LISTED}
-    under: dict[str, str] = {}  # by a row's anchor: the anchor of its heading
-    last = ""
-    for block in visible(blocks):
-        own = [h.anchor for h in block.headings] if isinstance(block, Narration) else []
-        if isinstance(block, Call) and block.shown == "part":
-            own = [block.anchor]
-        last = next((anchor for anchor in reversed(own) if anchor in listed), last)
-        if isinstance(block, CodeListing):
-            under |= {row.anchor: last for row in block.rows}
-    held = Counter(under.get(line.anchor) for line in claims if line.claim.held)
-    failed = Counter(under.get(line.anchor) for line in claims if not line.claim.held)
-    return tuple(
-        replace(h, held=held[h.anchor], failed=failed[h.anchor]) if h.anchor in listed else h for h in headings
-    )
 
 
 def _headings(blocks: Sequence[Block]) -> Iterator[Heading]:
