@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -153,13 +154,14 @@ def test_a_stalled_process_reports_its_line(monkeypatch: pytest.MonkeyPatch) -> 
     read_end, write_end = os.pipe()
     now, lines = [0.0], {4: 7, 25: 8, 26: 7}
     monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    no_steps = SimpleNamespace(__self__=SimpleNamespace(__reduce__=lambda: (iter, (0,))))
-    position = SimpleNamespace(sequence=no_steps, line=lambda path: lines.get(int(now[0]), 8))
+    position = SimpleNamespace(sequence=itertools.count().__next__, line=lambda path: lines.get(int(now[0]), 8))
     sender = ProgressSender(write_end)
     report = sender.reporting(position, "lecture.py")  # type: ignore[arg-type]
     for section in ("cold", "train", "train"):
         sender.enter(section)
-    for now[0] in (1.0, 1.5, 4.0, 5.0, 14.0, 15.0, 16.0, 25.0, 26.0, 30.0):
+    for now[0] in (1.0, 1.5, 4.0, 5.0, 14.0, 15.0, 16.0, 25.0, 26.0, 30.0, 40.0):
+        if now[0] == 40.0:
+            position.sequence()  # a step
         report()
     sender.forget()
     sender.enter("in the child of a fork")

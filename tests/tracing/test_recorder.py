@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import itertools
+import signal
 import sys
 import time
 import types
@@ -15,10 +17,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.tracing.probed import COMMENT, Clock, Probed, Trace
+from tests.tracing.probed import COMMENT, Clock, Probed, Trace, listening
 from tests.tracing.random_programs import programs
+from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recorder import Call
+from trace_tools.util.interpreter import collector_paused
 
 UNLIMITED = 10**9
 
@@ -72,6 +76,54 @@ def test_ctrl_c_in_a_probe_ends_the_run_like_any_other(tmp_path: Path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         lecture.main()
     assert [step.execution for step in lecture.steps("x = i")] == [1, 2, 3, 4, 5]
+
+
+ALARMS = """
+class Alarm(Exception): pass
+class Thing:
+    def __repr__(self):
+        return "thing" + "." * 10
+def twice(n):
+    z = n * 2  # @inspect z
+    for _ in range(2):
+        z += 1
+    return z
+def main():
+    alarms = 0
+    for i in range(60):
+        try:
+            begin(0.0002 + i * 0.00003, Alarm)
+            while True:
+                x = twice(i)  # @inspect x
+                thing = Thing()  # @inspect thing, repr(thing)
+                assert len([x, x]) == 2
+        except Alarm:
+            alarms += 1
+    return alarms
+"""
+
+
+@pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
+def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path) -> None:
+    """None is taken for an error of a value, or the lecture would wait forever for its timeout; the run stays whole."""
+
+    def begin(seconds: float, error: type[Exception]) -> None:
+        def handler(*_: object) -> None:
+            raise error
+
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    lecture = Probed(ALARMS, "lecture.py", tmp_path / "x.journal", given={"begin": begin})
+    gc.collect()
+    # Python drops what a handler raises in a finalizer, such as of an earlier test's objects
+    with lecture, listening(lecture.recorder, str), collector_paused():
+        assert lecture.module.main() == 60
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    run = lecture.run
+    kinds = {value["type"] for step in run.steps.values() for *_, value in step.values}
+    assert kinds == {"int", "Thing", "str"} and all(step.frame in run.frames for step in run.steps.values())
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_step_times_equal_the_work_of_each_execution(trace: Trace) -> None:

@@ -223,13 +223,6 @@ def test_steps_have_meters_times_claims_and_output(everything: Everything) -> No
     assert raised and raised.type == "ValueError"
 
 
-def test_first_and_last_iterations_are_kept(everything: Everything) -> None:
-    executions = [step.execution for step in steps(everything.trace, "total += square")]
-    assert executions == [*range(1, 51), *range(251, 301)]
-    arguments = [call.arguments[0][1].value for call in calls(everything.trace, "square") if call.arguments]
-    assert arguments == [n - 1 for n in executions], "the call under @stepover is not among them"
-
-
 # ------------------------------------------------------------------------------ failures
 
 

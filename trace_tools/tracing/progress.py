@@ -66,7 +66,7 @@ class ProgressSender:
             if now - looked < INTERVAL_S:
                 return
             looked = now
-            steps = recorder.sequence.__self__.__reduce__()[1]  # type: ignore[attr-defined]
+            steps = repr(recorder.sequence.__self__)  # type: ignore[attr-defined]  # "count(7)"
             if (current := (recorder.line(path), steps)) != position:
                 position, since = current, now
             elif now - since >= STALLED_S:
