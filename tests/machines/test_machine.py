@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -125,33 +126,12 @@ def test_stored_machine_is_used_as_this_machine(tmp_path: Path, monkeypatch: pyt
     assert machine.memory_bytes() == 150110011392  # of the card, so that sizes do not depend on its other users
 
 
-@each(
-    ("dtype", "teraflops"),
-    [
-        (torch.bfloat16, 989.5),
-        ("bfloat16", 989.5),
-        (torch.float16, 989.5),
-        (torch.float32, 67),
-        ("tf32", 494.7),
-        (torch.float64, 67),
-        (torch.int8, 1979),
-        ("float8", 1979),
-        (torch.float8_e4m3fn, 1979),
-        (torch.float8_e5m2, 1979),
-        ("float4", None),
-        (torch.complex64, None),
-        ("no such dtype", None),
-    ],
-    ids=str,
-)
-def test_gpu_peaks_come_from_the_table(
-    dtype: torch.dtype | str, teraflops: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_machine(tmp_path, monkeypatch, H200)
-    assert machine.peak_flops(dtype) == (teraflops and teraflops * 1e12)
-    assert machine.peak_bandwidth() == 4.8e12
-
-
+H200_PEAKS = {
+    **dict.fromkeys((torch.bfloat16, "bfloat16", torch.float16), 989.5e12),
+    **dict.fromkeys((torch.int8, "float8", torch.float8_e4m3fn, torch.float8_e5m2), 1979e12),
+    **{torch.float32: 67e12, "tf32": 494.7e12, torch.float64: 67e12},
+    **dict.fromkeys(("float4", torch.complex64, "no such dtype")),
+}
 V100 = dataclasses.replace(H200, peaks=table_peaks(known_machine("Tesla V100-SXM2-16GB")))
 UNKNOWN = dataclasses.replace(H200, name="NVIDIA X1", peaks=[*table_peaks(None), *H200.peaks[-2:]])
 CPU = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
@@ -160,20 +140,17 @@ CPU = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", meas
 @each(
     ("described", "peaks", "bandwidth"),
     [
+        (H200, H200_PEAKS, 4.8e12),
         (V100, {"float64": 7.8e12}, 900e9),  # without tensor cores for it
         (UNKNOWN, {"bfloat16": 788e12, "float64": None}, 4.3e12),
         (CPU, {"float32": 2e11, "tf32": None}, None),
     ],
 )
-def test_peaks_of_other_machines(
-    described: Machine,
-    peaks: dict[str, float | None],
-    bandwidth: float | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_peaks_are_those_of_the_table_or_measured(
+    described: Machine, peaks: dict[Any, float | None], bandwidth: float | None, tmp_path: Path, monkeypatch: Any
 ) -> None:
     store_machine(tmp_path, monkeypatch, described)
-    assert {name: machine.peak_flops(name) for name in peaks} == peaks
+    assert {dtype: machine.peak_flops(dtype) for dtype in peaks} == peaks
     assert machine.peak_bandwidth() == bandwidth
 
 
@@ -213,31 +190,25 @@ def test_unreadable_stored_machine_is_a_usage_error(
     ("name", "expected"),
     [
         ("NVIDIA H200", "nvidia-h200"),
-        ("NVIDIA A100 80GB PCIe", "nvidia-a100-80gb-pcie"),
-        ("Tesla V100-SXM2-16GB", "tesla-v100-sxm2-16gb"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "nvidia-h100-80gb-hbm3-mig-1g-10gb"),
         ("../../etc", "etc"),
         ("…", "machine"),
         (f"{'a' * 79} b", "a" * 79),
     ],
 )
-def test_slug(name: str, expected: str) -> None:
+def test_folder_name_of_a_gpu(name: str, expected: str) -> None:
     assert machine.slug(name) == expected
 
 
 @each(
     ("name", "expected"),
     [
-        ("AMD EPYC", "amd-epyc-2-cores"),
         ("AMD EPYC 7763 64-Core Processor", "amd-epyc-7763-2-cores"),
         ("AMD Ryzen 7 7840U w/ Radeon 780M Graphics", "amd-ryzen-7-7840u-2-cores"),
-        ("Intel(R) Xeon(R) Processor @ 2.60GHz", "intel-xeon-2-cores"),
         ("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "intel-xeon-e5-2686-v4-2-cores"),
         ("Intel Xeon Processor (Skylake, IBRS)", "intel-xeon-2-cores"),
         ("13th Gen Intel(R) Core(TM) i7-13700K", "intel-core-i7-13700k-2-cores"),
-        ("Neoverse-N1", "neoverse-n1-2-cores"),
         ("Apple M3", "apple-m3"),
-        ("x86_64", "x86-64-2-cores"),
         ("(TM) CPU", "cpu-2-cores"),
         ("a" * 90, f"{'a' * 60}-2-cores"),
     ],
