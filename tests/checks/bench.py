@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,13 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.traces import big_trace
-from trace_tools.source.directives import parse_directives
-from trace_tools.source.statements import parse_source
+from tests.tracing.probed import Probed
 from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Step
-from trace_tools.tracing.instrument import instrument
-from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder.recorder import Recorder, hooks
 from trace_tools.util.structs import to_plain
 
 Run = Callable[[], float]  # runs something once, returns seconds
@@ -54,7 +48,7 @@ def main():
     losses = train(300)  # @inspect losses @stepover
 """
 
-# name, source with the number of iterations as `{n}`, that number, statements in each, goal in µs
+# name, source, number of iterations, statements in each, goal in µs
 STATEMENTS = (
     ("unannotated statement", "for i in range({n}):\n        x = i\n        y = x", 20_000, 3, 0.3),
     (
@@ -69,31 +63,6 @@ STATEMENTS = (
     ("tensor @inspect", "x = torch.ones(16)\n    for i in range({n}):\n        y = x  # @inspect y", 5_000, 1, 40),
 )
 
-DRAFTED = """
-import torch
-
-def main():
-    x = torch.zeros(4, 8)  # @inspect x
-    for i in range(20):
-        y = x.t() * i  # @inspect y
-    q, k = torch.randn(2, 16, 32), torch.randn(2, 16, 32)  # @inspect q k
-    p = (q @ k.transpose(1, 2) / 32**0.5).softmax(-1)  # @inspect p
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-def main(names: Sequence[str]) -> None:
-    """Run the named benchmarks, or all of them."""
-    chosen = names or list(BENCHMARKS)
-    if unknown := set(chosen) - set(BENCHMARKS):
-        sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    for name in chosen:
-        print(f"\n{name}")
-        for line in BENCHMARKS[name]():
-            print(f"  {line}", flush=True)
-
 
 def plain(source: str) -> Run:
     """Return a run of the lecture as ordinary Python."""
@@ -102,26 +71,14 @@ def plain(source: str) -> Run:
     return lambda: _timed(module.main)
 
 
-def traced(source: str, folder: Path) -> Run:
+def traced(source: str, folder: str) -> Run:
     """Return a run of the lecture under this tool's probes, with its journal on disk."""
-    import torch
-
-    from trace_tools.describing.values import Describer
-
-    parsed = parse_source(source, "bench_traced.py")
-    program = instrument(parsed, parse_directives(parsed))
-    code = compile(program.tree, "bench_traced.py", "exec")
 
     def run() -> float:
-        journal = Journal(folder / "bench.journal")
-        recorder = Recorder(program, journal, Describer())
-        module = types.ModuleType("bench_traced")
-        vars(module).update(hooks(recorder, torch.compiler.is_dynamo_compiling))
-        exec(code, vars(module))
-        with recorder.watching(lambda: None):
-            seconds = _timed(module.main)
-        journal.close()
-        journal.path.unlink()
+        path = Path(folder, "bench.journal")
+        with Probed(source, "bench_traced.py", path) as lecture:
+            seconds = _timed(lecture.module.main)
+        path.unlink()
         return seconds
 
     return run
@@ -134,7 +91,7 @@ def _timed(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def rounds(runs: Sequence[Run], count: int) -> list[list[float]]:
+def rounds(count: int, *runs: Run) -> list[list[float]]:
     """Interleave the runs and return their seconds per round, without the first round."""
     seconds = [[run() for run in runs] for _ in range(count + 1)]
     return [list(column) for column in zip(*seconds[1:], strict=True)]
@@ -149,56 +106,39 @@ def spread(samples: Sequence[float], unit: str = "", scale: float = 1.0) -> str:
 # ------------------------------------------------------------------------------ the benchmarks
 
 
-def library() -> Iterator[str]:
+def library(folder: str) -> Iterator[str]:
     """Measure a lecture that spends its time in library code: whole runs, as ratios to plain Python."""
-    with tempfile.TemporaryDirectory() as folder:
-        bare, ours = rounds([plain(LIBRARY), traced(LIBRARY, Path(folder))], 15)
+    bare, ours = rounds(15, plain(LIBRARY), traced(LIBRARY, folder))
     yield f"300 steps of Adam, plain      {spread(bare, ' ms', 1e3)}"
     yield f"traced / plain                {spread([b / a for a, b in zip(bare, ours, strict=True)])}   goal 1.03"
 
 
-def statements() -> Iterator[str]:
+def statements(folder: str) -> Iterator[str]:
     """Measure the extra cost of a statement, a call, and an inspection."""
     for name, template, n, per, goal in STATEMENTS:
         source = f"import torch\ndef main():\n    {template.format(n=n)}\n"
-        with tempfile.TemporaryDirectory() as folder:
-            bare, ours = rounds([plain(source), traced(source, Path(folder))], 15)
+        bare, ours = rounds(15, plain(source), traced(source, folder))
         extra = [(b - a) / (n * per) for a, b in zip(bare, ours, strict=True)]
         usual = spread([a / (n * per) for a in bare], " µs", 1e6)
         yield f"{name:24} {spread(extra, ' µs', 1e6)}   goal {goal}   plain {usual}"
 
 
-def draft() -> Iterator[str]:
-    """Measure the wait after an edit: whole processes, from `trace --draft` to its pages."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "drafted.py").write_text(DRAFTED, encoding="utf-8")
-        command = ["-m", "trace_tools", "trace", "drafted.py", "--draft", "--force", "--device", "cpu"]
-        bare, ours = rounds([_process(["drafted.py"], folder), _process(command, folder)], 5)
-    yield f"plain {spread(bare, ' s')}   draft {spread(ours, ' s')}"
-
-
-def _process(arguments: Sequence[str], folder: str) -> Run:
-    """Return a run of a whole process."""
-    variables = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    command = [sys.executable, *arguments]
-    return lambda: _timed(lambda: subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=True))
-
-
-def file() -> Iterator[str]:
+def file(folder: str) -> Iterator[str]:
     """Measure a trace of 100,000 steps: time to write and to load it, and bytes per step."""
-    trace = big_trace(100_000)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "trace.yaml")
-        writing, loading = rounds([lambda: _timed(lambda: write(trace, path)), lambda: _timed(lambda: load(path))], 5)
-        size = path.stat().st_size
-    steps = [event for event in trace.steps if isinstance(event, Step)]
+    trace, path = big_trace(100_000), Path(folder, "trace.yaml")
+    writing, loading = rounds(5, lambda: _timed(lambda: write(trace, path)), lambda: _timed(lambda: load(path)))
+    size, steps = path.stat().st_size, [event for event in trace.steps if isinstance(event, Step)]
     values = sum(len(json.dumps(to_plain(step)["values"])) for step in steps if step.values)
     yield f"write   {spread(writing, ' s')}   goal 2"
     yield f"load    {spread(loading, ' s')}   goal 1.2"
     yield f"size    {size / 1e6:.1f} MB, {(size - values) / len(steps):.0f} B a step beyond its values   goal 200"
 
 
-BENCHMARKS = {"library": library, "statements": statements, "draft": draft, "file": file}
+BENCHMARKS = {benchmark.__name__: benchmark for benchmark in (library, statements, file)}
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for name in sys.argv[1:] or BENCHMARKS:
+        print(f"\n{name}")
+        with tempfile.TemporaryDirectory() as folder:
+            for line in BENCHMARKS[name](folder):
+                print(f"  {line}", flush=True)

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.checks import fuzz_programs
-from tests.tracing.probed import Outcome, Probed, new_module, outcome, plain
-from trace_tools.source.statements import FUNCTIONS, ParsedSource, parse_source
+from tests.tracing.probed import MODULE, Outcome, Probed, new_module, outcome, plain
+from trace_tools.source.statements import parse_source
 from trace_tools.tracing.listening import listening
 
 PATH = "drawn.py"
@@ -36,6 +36,9 @@ LIMITS = {"within limits": {}, "within small limits": {"limit": 3, "frames": 4}}
 COUNTED = {"limit": UNLIMITED, "frames": UNLIMITED, "steps": UNLIMITED}
 FORK = multiprocessing.get_context("fork")
 PATIENCE_S, REDUCING_S = 60, 120
+FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
+# Headers of loops are recorded at each evaluation; `try` and declarations are no steps.
+NOT_COUNTED = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Global)
 
 
 def main(words: Sequence[str]) -> int:
@@ -86,7 +89,10 @@ def differences(text: str) -> str:
     for name, limits in LIMITS.items():
         lecture, probed = under_probes(text, **limits)
         if probed != reference:
-            return f"{name}\n{_first_difference(reference, probed)}"
+            pairs = zip([*reference.printed.splitlines(), ""], [*probed.printed.splitlines(), ""], strict=False)
+            of_ends = [(reference.error or reference.result, probed.error or probed.result)]
+            a, b = next(pair for pair in [*pairs, *of_ends] if pair[0] != pair[1])
+            return f"{name}\nplain   {a}\nprobed  {b}"
         if not limits and (wrong := wrong_value(lecture)):
             return f"value\n{wrong}"
     lecture, _ = under_probes(text, directives=(), **COUNTED)
@@ -98,30 +104,19 @@ def _ran(run: Callable[[], Outcome]) -> Outcome:
     """Run a lecture; what it leaves behind ends before the next run."""
     result = run()
     gc.enable()
-    vars(sys.modules["source_under_test"]).clear()
+    vars(sys.modules[MODULE]).clear()
     gc.collect()
     return result
 
 
 def under_probes(text: str, directives: Any = None, **limits: int) -> tuple[Probed, Outcome]:
     """Run a lecture with probes, as a process of the tracer does."""
-    journal = Path(tempfile.mkdtemp(dir=FOLDER.name)) / "x.journal"
-    lecture = Probed(text, PATH, journal, directives, **limits)
+    lecture = Probed(text, PATH, Path(tempfile.mkdtemp(dir=FOLDER.name), "x.journal"), directives, **limits)
     with listening(lecture.recorder, str):
         lecture.start()
         probed = _ran(lambda: outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), PATH))
         lecture.finish()
     return lecture, probed
-
-
-FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
-
-
-def _first_difference(plain: Outcome, probed: Outcome) -> str:
-    for a, b in zip([*plain.printed.splitlines(), ""], [*probed.printed.splitlines(), ""], strict=False):
-        if a != b:
-            return f"plain   {a}\nprobed  {b}"
-    return f"plain   {plain.result} {plain.error}\nprobed  {probed.result} {probed.error}"
 
 
 # ------------------------------------------------------------------------------ checks of the record
@@ -147,59 +142,34 @@ def wrong_value(lecture: Probed) -> str:
 def counted(text: str) -> Counter[int]:
     """Run a lecture with a call before each statement; return how often each ran."""
     source, counts = parse_source(text, PATH), Counter[int]()
+    number_of = {statement.node: statement.number for statement in source.statements}
+    for node in ast.walk(source.tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and not isinstance(node, ast.ClassDef):
+                calls = (ast.parse(f"_count({number_of[child]})").body[0] for child in block)
+                setattr(node, name, [new for pair in zip(calls, block, strict=True) for new in pair])
     module = new_module(text, PATH)
     vars(module)["_count"] = lambda number: counts.update((number,))
-    code = compile(_Counting(source).visit(source.tree), PATH, "exec", dont_inherit=True)
+    code = compile(source.tree, PATH, "exec", dont_inherit=True)
     _ran(lambda: outcome(module, lambda: exec(code, vars(module)), PATH))
     return counts
 
 
-class _Counting(ast.NodeTransformer):
-    """statement → _count(its number); statement"""
-
-    def __init__(self, source: ParsedSource) -> None:
-        self.number_of = {statement.node: statement.number for statement in source.statements}
-
-    def visit(self, node: ast.AST) -> Any:
-        self.generic_visit(node)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(node, name, None)
-            if isinstance(block, list) and not isinstance(node, ast.ClassDef):
-                setattr(node, name, [new for child in block for new in self._counted(child)])
-        return node
-
-    def _counted(self, node: ast.stmt) -> list[ast.stmt]:
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            return [node]
-        call = ast.Call(ast.Name("_count", ast.Load()), [ast.Constant(self.number_of[node])], [])
-        return [ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node)), node]
-
-
 def miscounted(lecture: Probed, counts: Counter[int]) -> str:
-    """Return the first statement of a function whose executions are recorded too often or too rarely.
-
-    Headers of loops are recorded at each evaluation; constants, declarations and class bodies are no steps.
-    """
+    """Return the first statement of a function whose executions are recorded too often or too rarely."""
     recorded = Counter(step.statement for step in lecture.run.steps.values())
     for (_, statement), (count, _) in lecture.run.omitted.items():
         recorded[statement] += count
-    for one in lecture.source.statements:
-        ignored = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Global)
-        is_text = isinstance(one.node, ast.Expr) and isinstance(one.node.value, ast.Constant)
-        parents = [lecture.source.statements[number].node for number in _outer(one, lecture.source)]
-        block = next((it for it in parents if isinstance(it, (*FUNCTIONS, ast.ClassDef))), None)
-        if is_text or isinstance(one.node, ignored) or not isinstance(block, FUNCTIONS):
+    statements = lecture.source.statements
+    for one in statements:
+        in_class = one.parent is not None and isinstance(statements[one.parent].node, ast.ClassDef)  # of one step
+        if isinstance(one.node, NOT_COUNTED) or one.function == "<module>" or in_class:
             continue
         if recorded[one.number] != counts[one.number]:
             line = lecture.source.text.splitlines()[one.line - 1].strip()
             return f"line {one.line} ({line}) ran {counts[one.number]} times, {recorded[one.number]} recorded"
     return ""
-
-
-def _outer(statement: Any, source: ParsedSource) -> Iterator[int]:
-    while (parent := statement.parent) is not None:
-        yield parent
-        statement = source.statements[parent]
 
 
 # ------------------------------------------------------------------------------ reduction
@@ -231,8 +201,6 @@ def _smaller(lines: list[str], at: int) -> Iterator[list[str]]:
     yield [*lines[:at], *lines[end:]]
     if end > at + 1:
         yield [*lines[:at], *(line[4:] for line in lines[at + 1 : end]), *lines[end:]]
-    if end > at + 2:
-        yield [*lines[: at + 1], f"{' ' * (depth + 4)}pass", *lines[end:]]
     if "  # @" in lines[at]:
         yield [*lines[:at], lines[at].partition("  # @")[0], *lines[at + 1 :]]
 

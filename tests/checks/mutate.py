@@ -23,9 +23,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -58,9 +59,7 @@ class Fault:
         """Return a copy of the definition with the fault."""
         changed = copy.deepcopy(definition)
         target = list(ast.walk(changed))[self.number]
-        other = mutated(target)
-        assert other is not None
-        return ast.fix_missing_locations(_Replaced(target, other).visit(changed))
+        return ast.fix_missing_locations(_Replaced(target, mutated(target) or target).visit(changed))
 
 
 def mutated(node: ast.AST) -> ast.AST | None:
@@ -125,38 +124,33 @@ class Lecture:
 
     def faults(self, section: str) -> Iterator[Fault]:
         """Yield every fault in the functions that the section reaches."""
-        for name in self._reached(section):
-            numbers = {node: number for number, node in enumerate(ast.walk(self.definitions[name]))}
-            for node in self._relevant(self.definitions[name]):
+        reached, waiting = {"sizes"}, [section]  # claims hold for all sizes
+        while waiting:
+            if (name := waiting.pop()) in reached or name not in self.definitions:
+                continue
+            reached.add(name)
+            nodes = [*ast.walk(self.definitions[name])]
+            waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
+            for node in self._relevant(nodes[1:]):
                 if (other := mutated(node)) is not None:
                     after = "left out" if isinstance(other, ast.Pass) else ast.unparse(other)
-                    yield Fault(name, numbers[node], node.lineno, f"{ast.unparse(node)} → {after}")
+                    yield Fault(name, nodes.index(node), node.lineno, f"{ast.unparse(node)} → {after}")
 
-    def _reached(self, section: str) -> list[str]:
-        reached, waiting = [], [section]
-        while waiting:
-            name = waiting.pop()
-            if name in self.definitions and name not in reached and name != "sizes":  # claims hold for all sizes
-                reached.append(name)
-                waiting += [node.id for node in ast.walk(self.definitions[name]) if isinstance(node, ast.Name)]
-        return reached
-
-    def _relevant(self, definition: ast.stmt) -> Iterator[Any]:
+    def _relevant(self, nodes: Sequence[ast.AST]) -> Iterator[Any]:
         """Yield the nodes of statements on which a claim or a result depends, without the claims themselves."""
-        statements = [node for node in ast.walk(definition) if isinstance(node, ast.stmt) and node is not definition]
-        simple = [node for node in statements if not hasattr(node, "body") and not self._is_prose(node)]
+        blocks = [node for node in nodes if isinstance(node, ast.stmt) and hasattr(node, "body")]
+        simple = [
+            node for node in nodes if isinstance(node, ast.stmt) and node not in blocks and not self._is_prose(node)
+        ]
+        stored = {node: _names(node, ast.Store) for node in simple}
         read = {name for node in simple if not isinstance(node, ast.Assign) for name in _names(node, ast.Load)}
-        read |= {name for node in statements if hasattr(node, "body") for name in _names(_head(node), ast.Load)}
-        while more := {
-            name
-            for node in simple
-            if isinstance(node, ast.Assign) and _names(node, ast.Store) & read
-            for name in _names(node, ast.Load) - read
-        }:
+        read |= {name for node in blocks for name in _names(_head(node), ast.Load)}
+        while more := {name for node in simple if stored[node] & read for name in _names(node, ast.Load) - read}:
             read |= more
         for node in simple:
-            stored = _names(node, ast.Store)
-            if not isinstance(node, (ast.Assert, ast.Import, ast.ImportFrom)) and (not stored or stored & read):
+            if not isinstance(node, (ast.Assert, ast.Import, ast.ImportFrom)) and (
+                not stored[node] or stored[node] & read
+            ):
                 yield from _loud(node)
 
     def _is_prose(self, statement: ast.stmt) -> bool:
@@ -227,23 +221,14 @@ def _run(lecture: Lecture, section: str, fault: Fault | None, tells: Connection,
         if fault is not None:
             lecture.define(ast.Module([fault.planted(lecture.definitions[fault.definition])], []))
         names["_judge"] = lambda line, holds: None if holds else failed.add(line)
-        if "measure" in names:
-            names["measure"] = _brief(names["measure"])
+        if "measure" in names:  # by default it takes ten times as long
+            names["measure"] = partial(names["measure"], repeats=5, min_seconds=0.02, max_seconds=0.2)
         names[section]()
     except BaseException as raised:  # a fault may raise anything, SystemExit included
         error = f"{type(raised).__name__}: {raised}"[:200]
     tells.send((failed, error, time.perf_counter() - started))
     tells.close()
     os._exit(0)  # skips exit handlers, because a fault may have left threads
-
-
-def _brief(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the lecture's `measure` with a tenth of its default time."""
-
-    def briefly(*functions: Any, **options: Any) -> Any:
-        return measure(*functions, **{**options, "repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2})
-
-    return briefly
 
 
 def _confine(folder: str) -> None:

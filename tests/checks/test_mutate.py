@@ -61,21 +61,16 @@ def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mutate.Lecture:
     return mutate.Lecture(path)
 
 
-def test_faults_are_planted_in_code_that_claims_depend_on(lecture: mutate.Lecture) -> None:
-    strong = {fault.change for fault in lecture.faults("strong")}
-    assert strong == {"3 * side() → 3 / side()", "3 → 4", "5 + 2 → 5 - 2", "5 → 6", "2 → 3"}
-    weak = {fault.change for fault in lecture.faults("weak")}
-    assert {"sides.reverse() → left out", "2.5 → 3.75", "n += 2 → n -= 2"} <= weak
-
-
-def test_strong_claims_catch_every_fault(lecture: mutate.Lecture) -> None:
+def test_strong_claims_catch_every_fault_in_code_that_they_depend_on(lecture: mutate.Lecture) -> None:
+    changes = {fault.change for fault in lecture.faults("strong")}
+    assert changes == {"3 * side() → 3 / side()", "3 → 4", "5 + 2 → 5 - 2", "5 → 6", "2 → 3"}
     assert mutate.survivors(lecture, "strong", 60) == (5, [])
 
 
 @pytest.mark.slow
 def test_weak_claims_are_noticed_and_endless_faults_stopped(lecture: mutate.Lecture) -> None:
-    _, survived = mutate.survivors(lecture, "weak", 60)
-    changes = {fault.change for fault in survived}
+    assert "n += 2 → n -= 2" in {fault.change for fault in lecture.faults("weak")}
+    changes = {fault.change for fault in mutate.survivors(lecture, "weak", 60)[1]}
     assert {"sides.reverse() → left out", "2.5 → 3.75"} <= changes and "n += 2 → n -= 2" not in changes
 
 
@@ -94,8 +89,8 @@ def test_runs_leave_no_files_and_processes(
 def test_failing_and_unknown_sections_are_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tiny.py"
     path.write_text("def main():\n    first()\ndef first():\n    1 / 0\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="first fails without any fault: ZeroDivisionError"):
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
         mutate.main(["first", "--lecture", str(path)])
     with pytest.raises(SystemExit):
         mutate.main(["nowhere", "--lecture", str(path)])
-    assert "tiny.py has no section 'nowhere'; it has first" in capsys.readouterr().err
+    assert "'nowhere'" in capsys.readouterr().err
