@@ -12,27 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, WIDE, press, show
-from tests.pages.explored import explored_lecture
-from tests.pages.hostile import hostile_trace
-from tests.pages.lectures import LECTURE, failing, lecture
-from tests.presentation.test_varied_in_browser import varied_lecture
+from tests.pages.browsing import NARROW, WIDE, ask, play, press, show, until
 from tests.programs import missing
-from trace_tools.pages.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXAMPLES = [
-    "index",
-    "plain/index",
-    "plain/setup",
-    "plain/00-first",
-    "failing/index",
-    "failing/01-second",
-    "hostile/00-evil",
-    "varied/00-f",
-    "explored/00-f",
-]
-
+EXAMPLES = ["index", "golden/index", "golden/setup", "golden/00-telling", "golden/01-computing", "failing/01-second"]
+EXAMPLES += ["hostile/00-evil", "notes/00-f", "varied/00-f", "explored/00-f"]
 CONTRAST = "color-contrast"  # takes half of axe's time
 NARROW_RULES = ["scrollable-region-focusable", "target-size"]  # rules that depend on the width
 
@@ -85,16 +70,6 @@ def axe() -> str:
     return path.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("axe")
-    traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
-    render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
-    render_site([SiteTrace(varied_lecture(), "varied")], out)
-    render_site([SiteTrace(explored_lecture(), "explored", None)], out)
-    return out
-
-
 def open_unfolded(browser: Any, page: Path, scheme: str) -> None:
     """Show a page with all details open: wide if light, narrow if dark."""
     show(browser, page, WIDE if scheme == "light" else NARROW, scheme)
@@ -121,15 +96,12 @@ def test_example_pages_pass_axe(browser: Any, axe: str, site: Path, page: str) -
 
 def test_search_panel_and_list_of_keys_pass_axe(browser: Any, axe: str, site: Path) -> None:
     for scheme in ("light", "dark"):
-        show(browser, site / "plain" / "00-first.html", WIDE, scheme)
+        play(browser, site / "golden" / "01-computing.html", size=WIDE, scheme=scheme)
         press(browser, "/")
         browser.switch_to.active_element.send_keys("x")
-        browser.implicitly_wait(5)
-        browser.find_element("css selector", "#search-found a")
+        until(lambda: ask(browser, "document.querySelector('#search-found a') !== null"))
         assert problems(browser, axe) == []
         browser.switch_to.active_element.send_keys("\ue00c")
-        browser.find_element("css selector", "#player:not([hidden])")
-        browser.implicitly_wait(0)
         press(browser, "jlQ")
         assert problems(browser, axe) == []
         press(browser, "?")

@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 from tests.pages.browsing import until
-from tests.pages.lectures import lecture
 from tests.programs import missing, require
-from trace_tools.pages.site import SiteTrace, render_site
 
 
 class Firefox:
@@ -83,10 +81,9 @@ def firefox(tmp_path: Path) -> Iterator[Firefox]:
 
 
 @pytest.mark.slow
-def test_pages_open_and_step(firefox: Firefox, tmp_path: Path) -> None:
-    render_site([SiteTrace(lecture().trace(), "plain")], tmp_path / "site")
-    for page in ("index.html", "plain/index.html", "plain/00-first.html"):
-        firefox.open(tmp_path / "site" / page)
+def test_pages_open_and_step(firefox: Firefox, site: Path) -> None:
+    for page in ("index.html", "golden/index.html", "golden/01-computing.html"):
+        firefox.open(site / page)
         assert firefox.ask("document.querySelector('h1').innerText.length > 0"), page
     until(lambda: not firefox.ask("document.getElementById('player').hidden"))  # it has read its steps
     visited = []
