@@ -104,7 +104,7 @@ page.questionsFirst = (() => {
     const inUnit = (value * factor) / asked;
     if (of === null) return rest ? [inUnit, value * factor] : [value, inUnit];
     if (of === (dimension ?? "")) return [inUnit];
-    return new RegExp(`(?<!\\p{L})${rest.replace(/[^\p{L}\p{N}]/gu, "\\$&")}(?!\\p{L})`, "u").test(question) ? [value] : [];
+    return new RegExp(`(?<!\\p{L})${rest.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}(?!\\p{L})`, "u").test(question) ? [value] : [];
   };
   page.parsed = (text, unit) => page.readings(text, unit)[0] ?? NaN;
 }
