@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.tracing.probed import COMMENT, Clock, Probed, Trace, listening
-from tests.tracing.random_programs import programs
 from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recorder import Call
@@ -207,15 +205,6 @@ def one(i):
 
 def test_steps_match_the_lines_of_settrace(tmp_path: Path) -> None:
     check_against_settrace(COMMENT.sub("", SCENES).replace("work", "int"), tmp_path)
-
-
-@pytest.mark.slow
-@given(programs())
-@settings(
-    max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
-def test_steps_of_random_programs_match_settrace(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    check_against_settrace(text, tmp_path_factory.mktemp("steps"))
 
 
 def check_against_settrace(text: str, folder: Path) -> None:
