@@ -29,9 +29,9 @@ def test_media_with_missing_files_and_unsafe_addresses_are_not_shown(url: str) -
         assert "not shown" in html and "src=" not in html and "not shown" in markdown
 
 
-def test_texts_of_other_runs_are_shown() -> None:
+def test_texts_of_some_runs_say_so() -> None:
     for text in both(Text(text="Fast.", others=[("Slow.", 2)]), "this is the text of 4 of 6 runs"):
-        assert "This is the text of 4 of 6 runs" in text and "Slow." in text
+        assert "This is the text of 4 of 6 runs" in text
 
 
 @pytest.mark.parametrize(

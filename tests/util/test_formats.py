@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases_in_one import each
 from trace_tools.util import formats
-from trace_tools.util.formats import byte_size, column, duration, is_decimal, number, percent, quantity, spread, visible
+from trace_tools.util.formats import byte_size, duration, is_decimal, number, percent, quantity, spread, visible
 
 
 @each(
@@ -69,15 +69,6 @@ def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
-
-
-def test_decimal_points_of_a_column_are_aligned() -> None:
-    figure, point = "\u2007", "\u2008"
-    filled = column(["5", "–", "12.25", "0.1"])
-    assert filled == [f"5{figure}{figure}{point}", "–", "12.25", f"0.1{figure}"]
-    assert column(["6.5 %", "30 %"]) == ["6.5 %", f"30 %{figure}{point}"]
-    for unchanged in (["5", "6"], ["6.1 %", "6.25"], ["1e-8", "0.25"], ["1.5", "none"], []):
-        assert column(unchanged) == unchanged
 
 
 def test_byte_units_are_decimal_only_if_exact() -> None:

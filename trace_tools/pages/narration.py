@@ -38,11 +38,23 @@ from trace_tools.presentation.markdown_text import (
 )
 from trace_tools.presentation.page_shell import environment
 from trace_tools.presentation.varied import in_words, with_range
-from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
+from trace_tools.trace.model import (
+    Ask,
+    Explore,
+    Image,
+    Link,
+    NarrativeKind,
+    Note,
+    Plot,
+    Scalar,
+    Table,
+    Text,
+    Varied,
+    Video,
+)
 from trace_tools.util import formats
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # most rows, columns and cells of a table
-OTHERS = 12  # most texts of other runs that are listed
 # a number in a table that the lecture formatted itself
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")
 _HOST = re.compile(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", re.IGNORECASE)  # in the form for a content policy
@@ -70,15 +82,11 @@ class Position:
         return f"said-{self.narration.number}"
 
     @property
-    def others(self) -> list[tuple[str, int]]:
-        """The texts of other runs that are shown, each with the number of these runs."""
-        return (self.narration.narrative.others or [])[:OTHERS]
-
-    @property
-    def left_out(self) -> str:
-        """How much of the narrative is not in the trace, or ""."""
-        it = self.narration.narrative
-        return f"… {it.left_out:,} more {FORMATS[type(it)].left_out} are not in the trace" if it.left_out else ""
+    def remarks(self) -> list[str]:
+        """In how many runs it was emitted, if not in all, and how much of it is not in the trace."""
+        it, sometimes = self.narration.narrative, self.narration.sometimes
+        more = f"… {it.left_out:,} more {FORMATS[type(it)].left_out} are not in the trace" if it.left_out else ""
+        return list(filter(None, (sometimes and f"{sometimes.capitalize()}.", more)))
 
     @property
     def prose(self) -> Markup:
@@ -95,30 +103,20 @@ class Position:
         return self.image(it.url), on_the_web(it.url), formats.short_address(it.url)
 
     @property
-    def table(self) -> TableCells:
-        """A table's cells; one that varied shows its range on hover and focus."""
+    def table(self) -> Cells:
+        """A table's cells as HTML; one that varied shows its range on hover and focus."""
         it: Any = self.narration.narrative
-        fitting, left_out = _fitting(it, ROWS_HTML)
-        right = {column for column in range(len(fitting.columns)) if _is_numeric(fitting, column)}
-        texts = _cells(fitting)
-        for column in right:
-            having = [row for row in texts if column < len(row)]
-            for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
-                row[column] = text
-        varied = {(one.row, one.column): (which, one) for which, one in enumerate(fitting.varied or ())}
-        rows: list[list[Markup]] = []
-        for index, cells in enumerate(fitting.rows):
-            written: list[Markup] = []
-            for column, cell in enumerate(cells):
-                padded = texts[index][column]
-                text = padded.rstrip(formats.FIGURE + formats.POINT)
-                shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
-                if (index, column) in varied:
-                    which, one = varied[index, column]
-                    shown = with_range(shown, in_words(one), f"range-{self.narration.number}-{which}")
-                written.append(Markup(shown + padded[len(text) :]))
-            rows.append(written)
-        return TableCells(fitting.columns, right, rows, left_out)
+        table = _cells(it, ROWS_HTML)
+
+        def written(cell: str, column: int) -> str:
+            return str(escape(cell)) if column in table.right else prose.inline_html(cell)
+
+        rows = [[written(cell, column) for column, cell in enumerate(row)] for row in table.rows]
+        for which, one in enumerate(table.varied):
+            identity = f"range-{self.narration.number}-{which}"
+            row, column = rows[one.row or 0], one.column or 0
+            row[column] = with_range(row[column], in_words(one), identity)
+        return replace(table, rows=[list(map(Markup, row)) for row in rows])
 
     @property
     def drawings(self) -> tuple[Markup, Markup | None]:
@@ -132,11 +130,9 @@ class Position:
     def cited(self) -> tuple[str, str | None, str]:
         """The title of a reference, its address if it is safe, its authors and date."""
         it: Any = self.narration.narrative
-        title, url = (
-            formats.one_line(it.title or it.url or "a reference", 300),
-            prose.linked.get(prose.safe_url)(it.url or ""),
-        )
-        return title, url, formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
+        title, url = formats.one_line(it.title or it.url or "a reference", 300), it.url or ""
+        by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
+        return title, prose.linked.get(prose.safe_url)(url), by
 
     @property
     def exercise(self) -> exercises.Exercise:
@@ -148,16 +144,6 @@ class Position:
         """The sentence of a figure with inputs, and its tables."""
         it: Any = self.narration.narrative
         return explorations.sentence_html(it), explorations.tables(it.exploration)
-
-
-@dataclass(frozen=True, slots=True)
-class TableCells:
-    """A table for a page."""
-
-    columns: list[str]
-    right: set[int]  # columns of numbers
-    rows: list[list[Markup]]
-    left_out: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +162,7 @@ def _macros() -> Any:
 
 
 def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
-    """Return a narration as HTML, with the texts of other runs that differ.
+    """Return a narration as HTML.
 
     A page that loads nothing (not `web`) shows names and addresses of images and videos on the web.
     """
@@ -185,20 +171,10 @@ def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
 
 
 def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: int = 1) -> str:
-    """Return the same as Markdown; a short line mentions other runs that differ.
-
-    `number` is the number of a question, whose answer is at the end of the page.
-    """
+    """Return the same as Markdown; `number` is that of a question, whose answer is at the end of the page."""
     at = Position(narration, image, drawing, number=number)
     text = FORMATS[type(narration.narrative)].markdown(narration.narrative, at)
-    sometimes = ""
-    if narration.sometimes:
-        variants = "; ".join(
-            f"in {runs}: “{escaped(formats.one_line(prose.passages(variant), 300))}”" for variant, runs in at.others
-        )
-        counted = narration.sometimes.capitalize()
-        sometimes = f"*{counted}; {variants}*" if variants else f"*{counted}.*"
-    return joined([text, sometimes, f"*{at.left_out}*" if at.left_out else ""])
+    return joined([text, *(f"*{remark}*" for remark in at.remarks)])
 
 
 # --- as Markdown ----------------------------------------------------------------------------------
@@ -208,33 +184,21 @@ def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
     return to_markdown(it.text, at.image, it.varied or ())
 
 
-def _ask_markdown(it: Ask, at: Position) -> str:
-    return at.exercise.question_markdown(_text_markdown(it, at), at.number)
-
-
-def _note_markdown(it: Note, at: Position) -> str:
-    return joined(folded("Note for the presenter", [_text_markdown(it, at)]))
-
-
 def _link_markdown(it: Link, at: Position) -> str:
-    title, _, _ = at.cited
-    by = ", ".join(formats.one_line(part, 200) for part in (it.authors, it.date) if part)
+    title, _, by = at.cited
     shown = link_markdown(title, it.url) + (f" ({escaped(by)})" if by else "")
     return f"- {shown}" + (f"  \n  {inline_markdown(it.text)}" if it.text else "")
 
 
-def _image_markdown(it: Image, at: Position) -> str:
-    if on_the_web(it.url):
-        return f"![{escaped(it.title or it.kind)}](<{at.image(it.url) or it.url}>)"
-    source = at.image(it.url)
-    return f"![{escaped(it.title or '')}]({source})" if source else f"*Image not shown: {escaped(it.url)}*"
-
-
-def _video_markdown(it: Video, at: Position) -> str:
-    if on_the_web(it.url):
-        return link_markdown(f"Video: {it.title or it.kind}", at.image(it.url) or it.url)
-    source, name = at.image(it.url), formats.one_line(it.title or it.url, 300)
-    return link_markdown(f"Video: {name}", source) if source else f"*Video not shown: {escaped(name)}*"
+def _file_markdown(it: Image, at: Position) -> str:
+    """Return an image, or a link to a video."""
+    address, web, _ = at.file
+    source, name = address or (it.url if web else None), formats.one_line(it.title or (it.kind if web else ""), 300)
+    if source is None:
+        return f"*{it.kind.capitalize()} not shown: {escaped(name or it.url)}*"
+    if it.kind == "video":
+        return link_markdown(f"Video: {name or it.url}", source)
+    return f"![{escaped(name)}](<{source}>)" if web else f"![{escaped(name)}]({source})"
 
 
 def on_the_web(url: str) -> bool:
@@ -252,85 +216,73 @@ def _plot_markdown(it: Plot, at: Position) -> str:
 
 
 def _table_markdown(it: Table, at: Position) -> str:
-    fitting, left_out = _fitting(it, ROWS_MARKDOWN)
-    varied = {(one.row, one.column): one for one in fitting.varied or ()}
-    rows = []
-    for row, cells in enumerate(_cells(fitting)):
-        texts = [(inline_markdown(cell), varied.get((row, column))) for column, cell in enumerate(cells)]
-        rows.append([text if one is None else f"{text} {range_of(one)}" for text, one in texts])
-    caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
-    more = f"\n\n*{left_out}*" if left_out else ""
-    return table([inline_markdown(column) for column in fitting.columns], rows) + caption + more
+    shown = _cells(it, ROWS_MARKDOWN)
+    rows = [list(map(inline_markdown, row)) for row in shown.rows]
+    for one in shown.varied:
+        rows[one.row or 0][one.column or 0] += f" {range_of(one)}"
+    caption = f"*{inline_markdown(it.title)}*" if it.title else ""
+    more = f"*{shown.left_out}*" if shown.left_out else ""
+    return joined([table([inline_markdown(column) for column in shown.columns], rows), caption, more])
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _in_one_prefix(it: Table) -> Table:
-    """Return a table whose columns of rates, seconds or FLOP have one prefix each: "rate, FLOP/s" becomes GFLOP/s."""
-    columns, factors = list(it.columns), dict[int, float]()
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A table for a page: as much as fits, its numbers as texts."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    right: set[int]  # columns of numbers
+    varied: list[Varied]  # cells that varied
+    left_out: str  # a note on the rest
+
+
+def _cells(it: Table, most: int) -> Cells:
+    """Return a table of at most so many rows.
+
+    A column of rates, seconds or FLOP has one prefix: "rate, FLOP/s" becomes GFLOP/s. Numbers of a column get the same
+    decimals if these suit all.
+    """
+    wide = min(len(it.columns), COLUMNS)
+    high = min(len(it.rows), most, CELLS // max(wide, 1))
+    counted = ((len(it.rows), high, "rows"), (len(it.columns), wide, "columns"))
+    left_out = [f"{shown} of {all_} {name} shown; the trace has all." for all_, shown, name in counted if all_ > shown]
+    rows = [row[:wide] for row in it.rows[:high]]
+    varied = [one for one in it.varied or () if (one.row or 0) < high and (one.column or 0) < wide]
+    texts = [[_text(cell) for cell in row] for row in rows]
+    columns, right = it.columns[:wide], set()
     for column, label in enumerate(columns):
-        cells = [row[column] for row in it.rows if column < len(row) and row[column] not in NO_NUMBER]
-        numbers = [cell for cell in cells if isinstance(cell, (int, float)) and not isinstance(cell, bool)]
-        if len(numbers) == len(cells):
-            columns[column], factors[column] = formats.column_unit(label, numbers)
-
-    def scaled(cell: Scalar, column: int | None) -> Scalar:
-        factor = factors.get(column, 1) if column is not None else 1
-        return cell if factor == 1 or isinstance(cell, str) or not cell else cell / factor
-
-    rows = [[scaled(cell, column) for column, cell in enumerate(row)] for row in it.rows]
-    varied = [
-        replace(
-            one,
-            samples=[scaled(cell, one.column) for cell in one.samples],
-            cold_samples=one.cold_samples and [scaled(cell, one.column) for cell in one.cold_samples],
-        )
-        for one in it.varied or ()
-    ]
-    return replace(it, columns=columns, rows=rows, varied=varied or it.varied)
+        cells = {at: row[column] for at, row in enumerate(rows) if column < len(row) and row[column] not in NO_NUMBER}
+        numbers = {
+            at: cell for at, cell in cells.items() if isinstance(cell, int | float) and not isinstance(cell, bool)
+        }
+        if cells and all(at in numbers or NUMBER.fullmatch(str(cell)) for at, cell in cells.items()):
+            right.add(column)
+        if numbers.keys() == cells.keys():
+            columns[column], factor = formats.column_unit(label, list(numbers.values()))
+            numbers = {at: cell / factor if cell and factor != 1 else cell for at, cell in numbers.items()}
+            varied = [_scaled(one, factor) if one.column == column and factor != 1 else one for one in varied]
+        own = list(map(_text, numbers.values()))
+        if any(number != int(number) for number in numbers.values() if math.isfinite(number)):
+            own = formats.aligned(list(numbers.values()), digits=4, least=3) or own
+        for at, text in zip(numbers, own, strict=True):
+            texts[at][column] = text
+    return Cells(columns, texts, right, varied, " ".join(left_out))
 
 
-def _fitting(it: Table, most: int) -> tuple[Table, str]:
-    """Return as much of a table as fits on a page, and a note on the rest, or ""."""
-    it = _in_one_prefix(it)
-    columns, rows = it.columns, it.rows
-    wide = min(len(columns), COLUMNS)
-    high = min(len(rows), most, CELLS // max(wide, 1))
-    if (wide, high) == (len(columns), len(rows)):
-        return it, ""
-    counted = ((len(rows), high, "rows"), (len(columns), wide, "columns"))
-    left_out = [
-        f"{shown} of {total} {name} shown; the trace has all." for total, shown, name in counted if total > shown
-    ]
-    return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
+def _text(cell: Scalar) -> str:
+    if isinstance(cell, str):
+        return cell
+    return "–" if cell is None else formats.number(cell).removesuffix(".0")  # a whole one is 5, even next to 5.25
 
 
-def _cells(it: Table) -> list[list[str]]:
-    """Return the cells of a table as texts; numbers of a column get the same decimals if these suit all."""
+def _scaled(one: Varied, factor: float) -> Varied:
+    def scaled(samples: list[Scalar]) -> list[Scalar]:
+        return [sample / factor if sample and not isinstance(sample, str) else sample for sample in samples]
 
-    def text_of(cell: Scalar) -> str:
-        if isinstance(cell, str):
-            return cell
-        return "–" if cell is None else formats.number(cell).removesuffix(".0")  # a whole one is 5, even next to 5.25
-
-    texts = [[text_of(cell) for cell in cells] for cells in it.rows]
-    for column in range(len(it.columns)):
-        cells = [(at, row[column]) for at, row in enumerate(it.rows) if column < len(row)]
-        real = [(at, cell) for at, cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
-        rows, numbers = [at for at, _ in real], [cell for _, cell in real]
-        if any(number != int(number) for number in numbers if math.isfinite(number)):
-            aligned = formats.aligned(numbers, digits=4, least=3) or []
-            for at, text in zip(rows, aligned, strict=False):
-                texts[at][column] = text
-    return texts
-
-
-def _is_numeric(it: Table, column: int) -> bool:
-    """Return whether a column holds numbers, which are right-aligned; a dash counts as a missing number."""
-    cells = [row[column] for row in it.rows if column < len(row)]
-    present = [cell for cell in cells if cell not in NO_NUMBER]
-    return bool(present) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in present)
+    return replace(one, samples=scaled(one.samples), cold_samples=one.cold_samples and scaled(one.cold_samples))
 
 
 # --- text for the search, and all kinds -----------------------------------------------------------
@@ -353,13 +305,21 @@ def _searched_plot(it: Plot) -> str:
 
 FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
     Text: Format(_text_markdown, lambda it: prose.passages(it.text)),
-    Note: Format(_note_markdown, lambda it: prose.passages(it.text), "note"),
+    Note: Format(
+        lambda it, at: joined(folded("Note for the presenter", [_text_markdown(it, at)])),
+        lambda it: prose.passages(it.text),
+        "note",
+    ),
     Link: Format(_link_markdown, lambda it: _searched(it.title, it.text, it.authors, it.date), "link"),
-    Image: Format(_image_markdown, lambda it: _searched(it.title), "figure"),
-    Video: Format(_video_markdown, lambda it: _searched(it.title)),
+    Image: Format(_file_markdown, lambda it: _searched(it.title), "figure"),
+    Video: Format(_file_markdown, lambda it: _searched(it.title)),
     Table: Format(_table_markdown, _searched_table, "table", "rows"),
     Plot: Format(_plot_markdown, _searched_plot, "figure", "points"),
-    Ask: Format(_ask_markdown, lambda it: prose.passages(it.text), "exercise"),
+    Ask: Format(
+        lambda it, at: at.exercise.question_markdown(_text_markdown(it, at), at.number),
+        lambda it: prose.passages(it.text),
+        "exercise",
+    ),
     Explore: Format(
         lambda it, at: explorations.as_markdown(it),
         lambda it: _searched(it.title, explorations.sentence(it.exploration, it.text)),

@@ -27,8 +27,6 @@ _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 
 DIMENSIONS = 64  # most dimensions of a tensor that are written: as many as NumPy supports
 
-FIGURE, POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a point
-_DECIMAL = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,]*(\.\d+)?(\s?[%×]?)")
 
 _WORD_AT_END, _WORD_AT_START = re.compile(r"[\w.'-]+\Z"), re.compile(r"[\w.'-]")
 
@@ -146,24 +144,6 @@ def aligned(values: Sequence[int | float], digits: int = 5, least: int = 1) -> l
     cut = unused + (unused == decimals) if unused else 0  # with the point
     return [
         text[: len(text) - cut] if math.isfinite(value) else text for text, value in zip(texts, values, strict=True)
-    ]
-
-
-def column(cells: Sequence[str]) -> list[str]:
-    """Pad the texts of a right-aligned column so that the decimal points line up.
-
-    A column with other texts, or with powers of ten, is unchanged.
-    """
-    texts = [_DECIMAL.fullmatch(text) for text in cells]
-    values = [match for match in texts if match]
-    if len({match[2] for match in values}) != 1 or any(
-        text != "–" for text, m in zip(cells, texts, strict=True) if not m
-    ):
-        return list(cells)
-    most = max(len(match[1] or "") for match in values)  # including the point, which has a width of its own
-    return [
-        text + (FIGURE * (most - max(len(m[1] or ""), 1)) + POINT * (not m[1]) if m and most else "")
-        for text, m in zip(cells, texts, strict=True)
     ]
 
 
