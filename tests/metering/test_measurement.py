@@ -155,60 +155,6 @@ def test_a_witness_may_call_each_function_once(monkeypatch: pytest.MonkeyPatch) 
     assert [len(one.samples_s) == one.calls_per_sample == 1 for one in (*measured, single)] == [True] * 3
 
 
-class FakeCuda:
-    """Replaces `torch.cuda`: a kernel takes 3 ms of its clock, and a launch takes no time."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0.0
-        self.log: list[str] = []
-
-    def kernel(self) -> None:
-        self.log.append("kernel")
-        self.now_ms += 3.0
-
-    def synchronize(self) -> None:
-        self.log.append("synchronize")
-
-    def device_count(self) -> int:
-        return 1
-
-    def current_device(self) -> int:
-        return 1
-
-    def Event(self, *, enable_timing: bool) -> Any:
-        assert enable_timing
-        cuda = self
-
-        class Event:
-            def record(self) -> None:
-                cuda.log.append("record")
-                self.at = cuda.now_ms
-
-            def synchronize(self) -> None:
-                cuda.log.append("waited")
-
-            def elapsed_time(self, end: Event) -> float:
-                return end.at - self.at
-
-        return Event()
-
-
-def test_cuda_measurements_use_the_clock_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = FakeCuda()
-    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
-    measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
-    assert measured.device == "cuda:1"
-    assert measured.seconds == pytest.approx(0.003)
-    assert measured.calls_per_sample * 0.003 >= 0.2 / 10
-    assert len(measured.samples_s) == 10
-    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
-    # An event is recorded again if this process was interrupted; such repetitions are dropped.
-    twice = [pair == ("record", "record") for pair in zip(["", *cuda.log], cuda.log, strict=False)]
-    log = [entry for entry, again in zip(cuda.log, twice, strict=True) if not again]
-    last = len(log) - log[::-1].index("kernel") + 3  # the event, the wait for it, and the wait for the device
-    assert log[last - len(batch) : last] == batch
-
-
 def test_numpy_work_is_reported_as_not_counted() -> None:
     x = np.ones(8)
     for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
@@ -231,14 +177,14 @@ def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
     assert printed.strip() == f"True None None {NO_OPERATOR}"
 
 
-class Ramping(FakeCuda):
-    """A device, on a simulated clock, that reaches full speed after 40 ms of work and drops to a third in a pause."""
+class Cuda:
+    """Replaces `torch.cuda`, on a simulated clock: it reaches full speed after 40 ms of work, a third in a pause."""
 
     RAMP_MS, PAUSE_MS = 40.0, 500.0
 
     def __init__(self) -> None:
-        super().__init__()
         self.busy_ms = self.host_ms = self.over_ms = 0.0
+        self.log: list[str] = []
 
     def perf_counter(self) -> float:
         return self.host_ms / 1e3
@@ -247,6 +193,7 @@ class Ramping(FakeCuda):
         self.host_ms += ms
 
     def kernel(self) -> None:
+        self.log.append("kernel")
         if self.host_ms - self.over_ms > self.PAUSE_MS:
             self.busy_ms = 0.0
         kernel_ms = 1.0 + 2.0 * max(0.0, 1.0 - self.busy_ms / self.RAMP_MS)
@@ -254,18 +201,27 @@ class Ramping(FakeCuda):
         self.over_ms = max(self.host_ms, self.over_ms) + kernel_ms
         self.host_ms += 0.005
 
-    def synchronize(self) -> None:
+    def synchronize(self, entry: str = "synchronize") -> None:
+        self.log.append(entry)
         self.host_ms = max(self.host_ms, self.over_ms) + 0.01
 
+    def device_count(self) -> int:
+        return 1
+
+    def current_device(self) -> int:
+        return 1
+
     def Event(self, *, enable_timing: bool) -> Any:
+        assert enable_timing
         cuda = self
 
         class Event:
             def record(self) -> None:
+                cuda.log.append("record")
                 self.at = max(cuda.host_ms, cuda.over_ms)
 
             def synchronize(self) -> None:
-                cuda.synchronize()
+                cuda.synchronize("waited")
 
             def elapsed_time(self, end: Event) -> float:
                 return float(end.at - self.at)
@@ -274,27 +230,37 @@ class Ramping(FakeCuda):
 
 
 @pytest.fixture
-def ramping(monkeypatch: pytest.MonkeyPatch) -> Ramping:
-    cuda = Ramping()
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    cuda = Cuda()
     for module in (accelerators, measurement):
         monkeypatch.setattr(module, "perf_counter", cuda.perf_counter)
     monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
     return cuda
 
 
+def test_cuda_measurements_use_the_clock_of_the_device(cuda: Cuda) -> None:
+    measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
+    assert (measured.device, len(measured.samples_s)) == ("cuda:1", 10)
+    assert measured.seconds == pytest.approx(0.001)
+    assert measured.calls_per_sample * 0.001 >= 0.2 / 10
+    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
+    last = len(cuda.log) - cuda.log[::-1].index("kernel") + 3  # the event, the wait for it, and that for the device
+    assert cuda.log[last - len(batch) : last] == batch
+
+
 def measure_briefly(*functions: Any) -> Any:
     return measure(*functions, repeats=5, min_seconds=0.02, max_seconds=0.2)
 
 
-def test_a_pause_does_not_slow_the_next_measurement(ramping: Ramping) -> None:
-    ramping.rest(3000)
-    first, second = measure_briefly(ramping.kernel), measure_briefly(ramping.kernel)
+def test_a_pause_does_not_slow_the_next_measurement(cuda: Cuda) -> None:
+    cuda.rest(3000)
+    first, second = measure_briefly(cuda.kernel), measure_briefly(cuda.kernel)
     assert first.seconds == pytest.approx(second.seconds) == pytest.approx(0.001)
-    before = ramping.busy_ms
-    measure_briefly(ramping.kernel)
-    assert ramping.busy_ms - before < 50, "a device that has just worked needs no long warm-up"
-    ramping.rest(3000)
-    first, second = measure_briefly(ramping.kernel, ramping.kernel)
+    before = cuda.busy_ms
+    measure_briefly(cuda.kernel)
+    assert cuda.busy_ms - before < 50, "a device that has just worked needs no long warm-up"
+    cuda.rest(3000)
+    first, second = measure_briefly(cuda.kernel, cuda.kernel)
     assert first.samples_s == pytest.approx(second.samples_s)
 
 

@@ -195,19 +195,6 @@ def under_another_mode() -> Any:
         return [*y, F.interpolate(torch.rand(2, 3, 9, 11), scale_factor=2.3, mode="bilinear")]
 
 
-@torch.jit.script
-def doubled(x: torch.Tensor) -> torch.Tensor:
-    return x * 2
-
-
-@torch.jit.script
-def scripted(x: torch.Tensor, n: int) -> torch.Tensor:
-    later = torch.jit.fork(doubled, x)
-    while bool(x.sum() < 100):
-        x = x * 2 + n
-    return x + torch.jit.wait(later)
-
-
 MODES = ("bicubic", "bilinear")
 UNUSUAL: dict[str, Callable[[], Any]] = {
     "transformer block": lambda: Block()(text()),
@@ -220,7 +207,6 @@ UNUSUAL: dict[str, Callable[[], Any]] = {
     "recurrent": lambda: nn.GRU(8, 16)(torch.rand(5, 2, 8))[0],
     "a class with a dispatch of its own": wrapped,
     "under another mode": under_another_mode,
-    "TorchScript": lambda: [scripted(torch.ones(3), 1) for _ in range(3)],
     "vmap in it": lambda: torch.func.vmap(lambda x: F.linear(x, torch.ones(2, 4)))(torch.rand(2, 3, 4)),
 }  # fmt: skip
 
