@@ -1,62 +1,24 @@
-"""Steps are compared with `sys.settrace`, known loop counts and clocks that only the lecture advances."""
+"""Steps and their times, by a clock that only the lecture advances; `checks/fuzz.py` counts those of random programs."""
 
 from __future__ import annotations
 
-import ast
 import gc
 import itertools
 import signal
 import sys
 import time
 import types
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tracing.probed import COMMENT, Clock, Probed, Trace, listening
+from tests.tracing.probed import Clock, Probed, Trace, listening
 from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recorder import Call
 from trace_tools.util.interpreter import collector_paused
-
-UNLIMITED = 10**9
-
-
-# ------------------------------------------------------------------------------ steps
-
-SCENES = """
-def main():
-    x = work(1)  #: [1]
-    for i in range(3):  #: [0] * 4
-        if i == 1:
-            continue  #: [0]
-        x += work(10)  #: [10, 10]
-    n = 2
-    while n > 0:  #: [0] * 3
-        n -= 1
-    with Manager() as m:  #: [50]
-        work(100)  #: [100]
-    try:
-        helper(-1)  #: [3]
-    except ValueError:
-        work(1000)  #: [1000]
-    else:
-        work(1)  #: []
-    finally:
-        work(5)  #: [5]
-    return helper(2) + work(7)  #: [12]
-class Manager:
-    def __enter__(self): work(20); return self
-    def __exit__(self, *args): work(30)
-def helper(x):
-    work(3)  #: [3, 3]
-    if x < 0:
-        raise ValueError("negative")  #: [0]
-    return work(x)  #: [2]
-"""
 
 
 def test_ctrl_c_in_a_probe_ends_the_run_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +81,42 @@ def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path)
         assert lecture.module.main() == 60
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     run = lecture.run
-    kinds = {value["type"] for step in run.steps.values() for *_, value in step.values}
-    assert kinds == {"int", "Thing", "str"} and all(step.frame in run.frames for step in run.steps.values())
+    assert not any(value["type"] == "error" for step in run.steps.values() for *_, value in step.values)
+    assert len(run.steps) >= 60 and all(step.frame in run.frames for step in run.steps.values())
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_step_times_equal_the_work_of_each_execution(trace: Trace) -> None:
-    lecture = trace(SCENES).check("ns")
+    lecture = trace("""
+def main():
+    x = work(1)  #: [1]
+    for i in range(3):  #: [0] * 4
+        if i == 1:
+            continue  #: [0]
+        x += work(10)  #: [10, 10]
+    n = 2
+    while n > 0:  #: [0] * 3
+        n -= 1
+    with Manager() as m:  #: [50]
+        work(100)  #: [100]
+    try:
+        helper(-1)  #: [3]
+    except ValueError:
+        work(1000)  #: [1000]
+    else:
+        work(1)  #: []
+    finally:
+        work(5)  #: [5]
+    return helper(2) + work(7)  #: [12]
+class Manager:
+    def __enter__(self): work(20); return self
+    def __exit__(self, *args): work(30)
+def helper(x):
+    work(3)  #: [3, 3]
+    if x < 0:
+        raise ValueError("negative")  #: [0]
+    return work(x)  #: [2]
+""").check("ns")  # fmt: skip
     assert [step.execution for step in lecture.steps("for i")] == [1, 2, 3, 4]
     assert [step.execution for step in lecture.steps("work(3)")] == [1, 1]  # in two frames
     main = lecture.frames("main")[0].id
@@ -137,43 +128,29 @@ def test_step_times_exclude_recording(trace: Trace, clock: Clock) -> None:
     """Steps exclude the time of inspected expressions and of describing values, even if that takes a second."""
     text = """
 def main():
-    whole()  # @inspect work(4)
-
+    whole()  # @inspect work(4)  #: [5 * (10 + 10) + 7 + 8 + 10]
 def whole():
-    for i in range(120):  # @inspect i, part(work(50))
-        x = part(i)  # @inspect x, i
-        assert part(1) < 3 and x == x, "never"
+    for i in range(5):  # @inspect i, part(work(50))  #: [0] * 6
+        x = part(i)  # @inspect x, i  #: [10] * 5
+        assert part(1) < 3 and x == x, "never"  #: [10] * 5
     with Manager():  # @inspect i, work(60)
         if x: raise KeyError(x)  # @inspect work(70)
-    y: int = 3  # @inspect y
-    assert Manager() is not None
-    return part(5)  # @inspect work(80)
-
+    y: int = 3  # @inspect y  #: [0]
+    assert Manager() is not None  #: [0]
+    return part(5)  # @inspect work(80)  #: [10]
 def part(n):  # @inspect n, work(90)
-    work(10)  # @inspect n, work(90)
+    work(10)  # @inspect n, work(90)  #: [10] * 11
     return n
-
 class Manager:
     def __enter__(self): return work(7)
     def __exit__(self, *args): return bool(work(8))
 """
 
-    def traced(seconds: int) -> Probed:
-        def describe(value: object) -> Any:
-            clock.work(seconds * 10**9)
-            return {"type": "error", "text": ""}
+    def describe(value: object) -> Any:
+        clock.work(10**9)
+        return {"type": "error", "text": ""}
 
-        describer = types.SimpleNamespace(describe=describe, error=describe, guard=Guard())
-        return trace(text, describer=describer, limit=UNLIMITED)
-
-    fast, slowed = traced(0), traced(1)
-    assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [
-        (s.statement, s.ns) for s in fast.run.steps.values()
-    ]
-    [whole_step] = slowed.steps("whole()")
-    assert whole_step.ns == 120 * (10 + 10) + 7 + 8 + 10
-    assert {step.ns for step in slowed.steps("x = part(i)")} == {10}
-    assert len(slowed.steps("work(10)")) == 120 * 2 + 1
+    trace(text, describer=types.SimpleNamespace(describe=describe, error=describe, guard=Guard())).check("ns")
 
 
 def test_recording_takes_little_time(tmp_path: Path) -> None:
@@ -203,52 +180,9 @@ def one(i):
     assert many < plain_ns + traced_ns / 3 / 2, "the step contains less than half of the recording time"
 
 
-def test_steps_match_the_lines_of_settrace(tmp_path: Path) -> None:
-    check_against_settrace(COMMENT.sub("", SCENES).replace("work", "int"), tmp_path)
-
-
-def check_against_settrace(text: str, folder: Path) -> None:
-    """Compare how often the first statement of each line was executed.
-
-    Python compiles a `finally` twice, so `sys.settrace` reports lines of it that did not run; and it reports those of
-    `with`, of classes and of the module at other times.
-    """
-    lecture = Probed(text, "lecture.py", folder / "x.journal", (), limit=UNLIMITED, frames=UNLIMITED).main()
-    statements = lecture.source.statements
-    finals = [node for s in statements for node in getattr(s.node, "finalbody", ())]
-    excluded = {id(inner) for node in finals for inner in ast.walk(node)}
-    counted = {s.line: s for s in reversed(statements)}  # the first on each line
-    for line, s in [*counted.items()]:
-        kind = type(s.node).__name__
-        if id(s.node) in excluded or kind in ("With", "Try", "ClassDef", "FunctionDef") or s.function == "<module>":
-            del counted[line]
-    recorded, expected = Counter(step.statement for step in lecture.run.steps.values()), lines_seen(text)
-    assert {line: recorded[s.number] for line, s in counted.items()} == {line: expected[line] for line in counted}
-
-
-def lines_seen(text: str) -> Counter[int]:
-    executed: Counter[int] = Counter()
-    module = types.ModuleType("plain")
-    exec(compile(text, "settrace.py", "exec", dont_inherit=True), vars(module))
-
-    def local(frame: types.FrameType, event: str, arg: object) -> Any:
-        if event == "line":
-            executed[frame.f_lineno] += 1
-        return local
-
-    def called(frame: types.FrameType, event: str, arg: object) -> Any:
-        return local if frame.f_code.co_filename == "settrace.py" else None
-
-    before = sys.gettrace()
-    sys.settrace(called)
-    try:
-        module.main()
-    finally:
-        sys.settrace(before)
-    return executed
-
-
-RUNNING = """
+def test_the_line_that_runs_is_found_without_frames(tmp_path: Path) -> None:
+    """Python's own frame is the oracle. A suspended generator does not run, and its line is its caller's."""
+    text = """
 def main():
     here()
     for i in range(2):
@@ -263,16 +197,12 @@ def count():
     here()
     yield 1
 """
-
-
-def test_the_line_that_runs_is_found_without_frames(tmp_path: Path) -> None:
-    """Python's own frame is the oracle. A suspended generator does not run, and its line is its caller's."""
     found: list[tuple[int | None, int]] = []
 
     def here() -> None:
         found.append((lecture.recorder.line("lecture.py"), sys._getframe(1).f_lineno))
 
-    lecture = Probed(RUNNING, "lecture.py", tmp_path / "journal", given={"here": here})
+    lecture = Probed(text, "lecture.py", tmp_path / "journal", given={"here": here})
     lecture.main()
     assert len(found) == 7 and [line for line, _ in found] == [line for _, line in found]
     assert lecture.recorder.line("lecture.py") is None

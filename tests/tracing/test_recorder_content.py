@@ -86,8 +86,6 @@ def factorial(n):  # @inspect return
 def find(xs, x):  # @inspect xs return
     for i, y in enumerate(xs):
         if y == x: return i  # @inspect i
-def bare():  # @inspect return
-    return
 def overruled():  # @inspect return
     try:
         return 1
@@ -100,17 +98,13 @@ async def waited(x):  # @inspect return
     await asyncio.sleep(0)
     return x
 class Pair:
-    def both(self): return (1, 2)  # @inspect return
-def outer():  # @inspect return
-    def inner():
-        return 5
-    return inner() + (lambda: 1)()
+    def both(self): return (lambda: 1)(), 2  # @inspect return
 def one_line(x): return x * 2  # @inspect x return
 def failing(x):  # @inspect return
     return 1 // x
 def main():
-    factorial(2), find("ab", "b"), find("ab", "c"), bare(), overruled(), list(produced(2)), asyncio.run(waited(3))
-    Pair().both(), outer(), one_line(4)
+    factorial(2), find("ab", "b"), find("ab", "c"), overruled(), list(produced(2)), asyncio.run(waited(3))
+    Pair().both(), one_line(4)
     try:
         failing(0)
     except ZeroDivisionError:
@@ -123,8 +117,8 @@ def main():
             items = [item["value"] for item in value.get("items", ())]
             returned.setdefault(names[run.frames[frame].function], []).append(items or value.get("value"))
     assert returned == {
-        "factorial": [2, 1, 1], "find": [1, None], "bare": [None], "overruled": [1, 2], "produced": ["done"],
-        "waited": [3], "Pair.both": [[1, 2]], "outer": [6], "one_line": [8],
+        "factorial": [2, 1, 1], "find": [1, None], "overruled": [1, 2], "produced": ["done"],
+        "waited": [3], "Pair.both": [[1, 2]], "one_line": [8],
     }  # fmt: skip
 
 
