@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import subprocess
 import sys
 import threading
@@ -54,32 +53,14 @@ def trained(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return [*losses, *model.parameters()]
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return grad * 3 * x * x
-
-
 def within(context: Any, program: Callable[[], Any]) -> Any:
     with context:
         return program()
 
 
-def checkpointed(*, reentrant: bool) -> Any:
-    block, x = Block(), torch.rand(2, 5, 32, requires_grad=True)
-    checkpoint(block, x, use_reentrant=reentrant).sum().backward()
-    return x.grad
-
-
-def cubed() -> Any:
-    x = torch.rand(9, requires_grad=True)
-    Cube.apply(x).sum().backward()
+def checkpointed() -> Any:
+    x = text().requires_grad_()
+    checkpoint(Block(), x, use_reentrant=False).sum().backward()
     return x.grad
 
 
@@ -101,12 +82,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "LSTM": lambda: nn.LSTM(6, 4, num_layers=2)(torch.rand(5, 2, 6))[0],
     "inference mode": lambda: within(torch.inference_mode(), lambda: [Block()(text()), nn.LSTM(32, 4)(text())[0]]),
     "autocast": lambda: within(BFLOAT16, lambda: trained(Block(), text())),
-    "checkpoint": lambda: checkpointed(reentrant=False),
-    "reentrant checkpoint": lambda: checkpointed(reentrant=True),
-    "custom function": cubed,
+    "checkpoint": checkpointed,
     "vmap": lambda: torch.func.vmap(lambda a, b: (a @ b).softmax(0))(torch.rand(3, 4, 5), torch.rand(3, 5)),
     "jacobian": lambda: torch.func.jacrev(lambda a: a.sin() @ a)(torch.rand(5)),
-    "copied parameters": lambda: copy.deepcopy(Block())(text()) + nn.Parameter(torch.ones(32)).data,
     "compiled": lambda: torch.compile(lambda a: (a @ a).relu(), backend="eager", fullgraph=True)(torch.rand(4, 4)),
 }
 
@@ -249,14 +227,12 @@ def test_meters_add_no_guards_to_symbolic_sizes() -> None:
 
 
 def test_checkpointing_counts_a_second_forward_pass() -> None:
-    net = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(8, 8, bias=False), nn.GELU())])
-    x = torch.rand(2, 8, requires_grad=True)
+    net, x = nn.Sequential(nn.Linear(8, 8, bias=False), nn.GELU()), torch.rand(2, 8, requires_grad=True)
     with Meter() as plain:
         net(x).sum().backward()
     with Meter() as recomputing:
         checkpoint(net, x, use_reentrant=False).sum().backward()
-    forward = 4 * 2 * 2 * 8 * 8
-    assert recomputing.totals.flops_by_operator["aten.mm"] - plain.totals.flops_by_operator["aten.mm"] == forward
+    assert recomputing.totals.flops_by_operator["aten.mm"] - plain.totals.flops_by_operator["aten.mm"] == 2 * 2 * 8 * 8
 
 
 def test_readings_have_the_fields_of_the_schema() -> None:
@@ -336,6 +312,9 @@ def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
             x @ x
         with FlopCounterMode(display=False) as inside:
             x @ x
+        thread = threading.Thread(target=lambda: x @ x)  # is not metered
+        thread.start()
+        thread.join()
     assert (outer.totals.flops, inner.totals.flops) == (3 * 2000, 2000)
     assert theirs.get_total_flops() == inside.get_total_flops() == 2000
 
@@ -343,27 +322,14 @@ def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
 def test_operators_that_raise_are_not_counted() -> None:
     x = torch.rand(3)
     with Meter() as meter:
-        with pytest.raises(RuntimeError, match="size"):
-            x + torch.rand(4)
-        with pytest.raises(RuntimeError):
-            torch.empty(1 << 60)
+        for impossible in (lambda: x + torch.rand(4), lambda: torch.empty(1 << 60)):
+            with pytest.raises(RuntimeError):
+                impossible()
         x + x
-    assert meter.totals.flops == 3
-    with pytest.raises(ZeroDivisionError), Meter():
+    with pytest.raises(ZeroDivisionError), Meter() as left:
         1 / 0  # noqa: B018
-    with FlopCounterMode(display=False) as counter:  # no mode is still active
-        torch.rand(2, 2) @ torch.rand(2, 2)
-    assert counter.get_total_flops() == 16
-    assert meter.totals.flops == 3
-
-
-def test_other_threads_are_not_metered() -> None:
-    x = torch.rand(3)
-    with Meter() as meter:
-        thread = threading.Thread(target=lambda: x + x)
-        thread.start()
-        thread.join()
-    assert not meter.totals.operators
+    x + x  # no meter is still active
+    assert (meter.totals.flops, left.totals.flops) == (3, 0)
 
 
 def test_tensor_subclasses_count_like_their_inner_tensors() -> None:
