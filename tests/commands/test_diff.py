@@ -1,3 +1,5 @@
+"""`diff` from the command line: exit codes, options, outputs, formats, bad input and revisions of git."""
+
 from __future__ import annotations
 
 import csv
@@ -5,10 +7,10 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,22 +19,19 @@ from tests.diff.plain_tracing import traced
 from tests.diff.planted import at, made, slower, tensor, with_steps
 from tests.diff.test_compare import machine_trace
 from tests.programs import require
-from trace_tools.cli import OneLineErrors
-from trace_tools.commands.diff import diff as command
+from trace_tools.cli import main
 from trace_tools.trace.file import dump, write
 from trace_tools.trace.model import Claim, Trace
 
 
-@click.group(cls=OneLineErrors)
-def main() -> None:
-    """Run the command with the error handling of the command line."""
-
-
-main.add_command(command)
-
-
 def diff(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["diff", *map(str, arguments)])
+
+
+def save(folder: Path, trace: Trace) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    write(trace, folder / "trace.yaml")
+    return folder / "trace.yaml"
 
 
 @pytest.fixture
@@ -45,23 +44,17 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     )
 
 
-def save(folder: Path, trace: Trace) -> Path:
-    folder.mkdir(exist_ok=True)
-    write(trace, folder / "trace.yaml")
-    return folder / "trace.yaml"
-
-
-# Exit codes
-
-
-def test_exit_codes(files: tuple[Path, Path]) -> None:
+def test_traces_are_given_as_files_or_folders(files: tuple[Path, Path]) -> None:
     a, b = files
-    assert diff(a, a).exit_code == 0 and "No differences\n" in diff(a, a).output
-    assert diff(a, b).exit_code == 1
+    same = diff(a, a)
+    assert same.exit_code == 0 and "No differences\n" in same.output
+    assert diff(a, b).exit_code == diff(a.parent, b.parent).exit_code == 1
     assert diff(a, a.parent / "missing.yaml").exit_code == 2
+    alone = diff("a")
+    assert alone.exit_code == 2 and "expected two traces" in alone.output
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "code"),
     [
         (["--fail-on", "claims"], 0),
@@ -71,7 +64,7 @@ def test_exit_codes(files: tuple[Path, Path]) -> None:
         (["--only", "claims,memory"], 0),
         (["--only", "time", "--ignore", "work"], 0),
         (["--ignore", "y,time"], 0),
-        (["--ignore", "y", "--ignore", "time"], 0),
+        (["--ignore", "fir*", "--ignore", "time"], 0),
         (["--only", "time", "--ignore", "time"], 2),
         (["--only", "speed"], 2),
         (["--tolerance", "lots"], 2),
@@ -82,6 +75,9 @@ def test_options_choose_what_counts(files: tuple[Path, Path], options: list[str]
     assert diff(*files, *options).exit_code == code
 
 
+# --- outputs --------------------------------------------------------------------------------------
+
+
 def test_report_file_never_replaces_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     assert diff(*files, "-o", report).exit_code == 1 and "Differences that matter" in report.read_text("utf-8")
@@ -90,18 +86,165 @@ def test_report_file_never_replaces_a_trace(files: tuple[Path, Path], tmp_path: 
     assert refused.exit_code == 2 and refused.output.startswith(f"error: {files[0]}")
     assert diff(files[0].parent, files[1].parent, "-o", files[0]).exit_code == 2
     assert files[0].read_bytes() == before
-    unwritable = diff(*files, "-o", tmp_path / "no" / "folder.txt")
-    assert unwritable.exit_code == 2 and "can't be written" in unwritable.output
+    for path in (tmp_path / "no" / "folder.txt", report / "out"):
+        unwritable = diff(*files, "-o", path)
+        assert unwritable.exit_code == 2 and "can't be written" in unwritable.output
 
 
-def test_folders_may_be_given_instead_of_traces(files: tuple[Path, Path]) -> None:
-    assert diff(files[0].parent, files[1].parent).exit_code == 1
+@pytest.mark.parametrize("style", ["terminal", "md", "html", "json"])
+def test_reports_of_the_same_traces_are_identical(files: tuple[Path, Path], style: str) -> None:
+    first = diff(*files, "--format", style)
+    assert first.exit_code == 1 and first.output == diff(*files, "--format", style).output
 
 
-def test_two_traces_are_needed() -> None:
-    result = diff("a")
-    assert result.exit_code == 2 and "expected two traces" in result.output
+def test_several_traces_are_compared_with_the_first(files: tuple[Path, Path]) -> None:
+    a, b = files
+    result = diff(a, b, a)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 1 and "cpu-1 → cpu-2: Differences that matter: 1 value, 1 timing" in text
+    assert "cpu-1 → cpu-3: No differences" in text
+    assert diff(a, b, a, "--fail-on", "claims").exit_code == 0 and diff(a, a, a).exit_code == 0
+    assert diff(a, b, a, "--ignore", "y,time").exit_code == 0
+    refused = diff(a, b, a, "--format", "json")
+    assert refused.exit_code == 2 and "two traces" in refused.output
 
+
+def test_pages_and_csv_are_written_to_one_folder(tmp_path: Path) -> None:
+    paths = [save(tmp_path / name, machine_trace(name, [ns])) for name, ns in (("a", 20_000), ("b", 10_000))]
+    out = tmp_path / "site" / "compare"
+    result = diff(*paths, "-o", out)
+    assert result.exit_code == 1, result.output  # `seconds` differs
+    names = {"index.html", "index.md", "compare.csv", "figures", ".pages", "a-to-b.html", "a-to-b.md"}
+    assert {path.name for path in out.iterdir()} == names
+    index = (out / "index.html").read_text()
+    assert 'href="a-to-b.html"' in index and "a (base)" in index and "](a-to-b.md)" in (out / "index.md").read_text()
+    (out / "own-to-me.md").write_text("not made here")
+    diff(*paths, "-o", out)
+    assert (out / "index.html").read_text() == index
+    diff(*reversed(paths), "-o", out)  # now b is the first
+    assert {path.name for path in out.glob("*-to-*")} == {"b-to-a.html", "b-to-a.md", "own-to-me.md"}
+    shown = diff(*paths, "--format", "csv")
+    assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@each(
+    "damaged",
+    [
+        lambda text: "",
+        lambda text: "- 1\n- 2\n",
+        lambda text: text.replace("schema: 1", "schema: 99", 1),
+        lambda text: text.replace("schema: 1", "schema: 0", 1),
+        lambda text: text.replace('title: "', 'title: &x "', 1) + "- *x\n",
+        lambda text: text.replace('"frame": 0, "statement": 0', '"frame": 77, "statement": 0', 1),
+    ],
+)
+def test_a_bad_file_is_one_line_and_exit_code_2(files: tuple[Path, Path], damaged: Callable[[str], str]) -> None:
+    bad = files[1]
+    bad.write_text(damaged(dump(made(0))), encoding="utf-8")
+    result = diff(*files)
+    assert result.exit_code == 2 and result.output.startswith(f"error: {bad}: ")
+    assert len(result.output.splitlines()) == 1
+
+
+def test_intact_part_of_a_truncated_trace_is_compared(files: tuple[Path, Path]) -> None:
+    text = dump(made(0))
+    files[1].write_text(text[: len(text) * 3 // 4], encoding="utf-8")
+    result = diff(*files)
+    assert result.exit_code == 0 and "B is partial: " in result.output and "cut short" in result.output
+
+
+def test_traces_of_different_lectures_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    other = save(tmp_path / "c", traced("import math\nfor k in range(99):\n    q = math.sin(k)\n"))
+    refused = diff(files[0], other)
+    assert refused.exit_code == 2 and "different lectures" in refused.output
+
+
+# --- revisions of git -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a repository with two commits of one trace. In the second commit a claim fails."""
+    require("git")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    git("init", "-q")
+    failed = with_steps(made(0), at(7, claim=Claim("y == 2", False, failed_runs=["pass 1, warm"])))
+    for trace in (made(0), failed):
+        save(tmp_path / "cpu", trace)
+        git("add", ".")
+        git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "trace")
+    return tmp_path
+
+
+def git(*arguments: str) -> None:
+    subprocess.run(["git", *arguments], check=True, capture_output=True)
+
+
+def test_a_trace_is_compared_with_its_version_at_a_revision(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = diff("HEAD~1:cpu/trace.yaml", "cpu/trace.yaml")
+    assert result.exit_code == 1 and "claim flipped" in result.output
+    assert diff("HEAD:cpu/trace.yaml", "cpu/trace.yaml").exit_code == 0
+    for name in ("HEAD~9:cpu/trace.yaml", "HEAD:nothing", "--output=x:y", "nothing:"):
+        refused = diff("--", name, "cpu/trace.yaml")
+        assert refused.exit_code == 2 and refused.output.startswith(f"error: {name}: ")
+    assert sorted(path.name for path in clone.iterdir()) == [".git", "cpu"]
+    monkeypatch.chdir(clone / "cpu")
+    assert diff("HEAD~1:./trace.yaml", "HEAD:cpu/trace.yaml").exit_code == 1
+
+
+# --- times that could not be judged ---------------------------------------------------------------
+
+
+@each(
+    ("passes", "options", "code"),
+    [
+        (3, [], 0),
+        (1, [], 3),
+        (2, [], 3),
+        (1, ["--fail-on", "time"], 3),
+        (1, ["--fail-on", "values"], 0),
+        (1, ["--fail-on", "values,time"], 3),
+        (1, ["--fail-on", "none"], 0),
+        (1, ["--only", "values"], 0),
+        (1, ["--ignore", "time"], 0),
+        (1, ["--only", "time"], 3),
+    ],
+)
+def test_exit_code_is_3_if_no_time_was_judged(tmp_path: Path, passes: int, options: list[str], code: int) -> None:
+    """Many statements are also too short for any number of passes, but only the number of passes can be changed."""
+
+    def short(seed: int) -> Trace:
+        return with_steps(made(seed, passes=passes), lambda s: s if s.line in (6, 15) else slower(0.01, s.line)(s))
+
+    a, b = (save(tmp_path / name, short(n)) for n, name in enumerate("ab"))
+    result = diff(a, b, *options)
+    assert result.exit_code == code
+    times_matter = passes < 3 and options not in (["--only", "values"], ["--ignore", "time"])
+    assert ("TIME NOT JUDGED: fewer than 3 processes on a side" in result.output) == times_matter
+
+
+def test_differences_take_precedence_over_unjudged_times(tmp_path: Path) -> None:
+    changed = with_steps(made(1, passes=1), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
+    a, b = save(tmp_path / "a", made(0, passes=1)), save(tmp_path / "b", changed)
+    result = diff(a, b)
+    assert result.exit_code == 1 and "1 value. TIME NOT JUDGED" in result.output
+    assert diff(a, b, "--fail-on", "time", "--format", "json").exit_code == 3
+    assert diff(a, a).exit_code == 0  # a trace compared with itself
+
+
+def test_unjudged_times_of_two_machines_matter_only_on_request(tmp_path: Path) -> None:
+    other = replace(made(1), machine=replace(made(1).machine, cores=9))
+    a, b = save(tmp_path / "a", made(0)), save(tmp_path / "b", other)
+    assert diff(a, b).exit_code == 0
+    result = diff(a, b, "--fail-on", "time")
+    assert result.exit_code == 3 and "TIME NOT JUDGED: two machines" in result.output
+
+
+# --- addresses ------------------------------------------------------------------------------------
 
 ADDRESSES = """\
 import torch
@@ -121,10 +264,6 @@ def main():
     values = [id(c), {"at": id(c), id(thing): hash(thing)}, f"at {id(c)}", hex(id(c)), repr(thing)]  # @inspect values
     thing  # @inspect thing, id(thing), hash(object())
     print(id(c), hex(id(c)), thing)
-
-
-if __name__ == "__main__":
-    main()
 """
 
 
@@ -132,206 +271,12 @@ if __name__ == "__main__":
 def test_drafts_of_an_unchanged_lecture_with_addresses_differ_in_nothing(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "lecture.py").write_text(ADDRESSES, encoding="utf-8")
     for name in "ab":
-        trace = ["trace", "lecture.py", "--draft", "--name", name]
-        command = [sys.executable, "-m", "trace_tools", *trace]
+        command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "--draft", "--name", name]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=environment)
     result = diff(*(tmp_path / "rendered" / name for name in "ab"), "--ignore", "time")
     assert result.exit_code == 0 and "No difference" in result.output
     for line in ("values: ", "output: "):
         [counted] = [text for text in result.output.splitlines() if text.startswith(line)]
         assert re.fullmatch(rf"{line}\d+ the same", counted)
-
-
-# Several traces
-
-
-def test_several_traces_are_compared_with_the_first(files: tuple[Path, Path]) -> None:
-    a, b = files
-    result = diff(a, b, a)
-    text = " ".join(result.output.split())
-    assert result.exit_code == 1 and "cpu-1 → cpu-2: Differences that matter: 1 value, 1 timing" in text
-    assert "cpu-1 → cpu-3: No differences" in text
-    assert diff(a, b, a, "--fail-on", "claims").exit_code == 0 and diff(a, a, a).exit_code == 0
-    assert diff(a, b, a, "--ignore", "y,time").exit_code == 0
-    refused = diff(a, b, a, "--format", "json")
-    assert refused.exit_code == 2 and "two traces" in refused.output
-
-
-def test_pages_and_csv_are_written_to_one_folder(tmp_path: Path) -> None:
-    paths = []
-    for name, ns in (("a", 20_000), ("b", 10_000)):
-        paths.append(tmp_path / f"{name}.yaml")
-        write(machine_trace(name, [ns]), paths[-1])
-    out = tmp_path / "site" / "compare"
-    result = diff(*paths, "-o", out)
-    assert result.exit_code == 1, result.output  # `seconds` differs
-    pair = {"a-to-b.html", "a-to-b.md"}
-    assert {path.name for path in out.iterdir()} == {
-        "index.html",
-        "index.md",
-        "compare.csv",
-        "figures",
-        ".pages",
-    } | pair
-    assert all(f'href="{name}"' in (out / "index.html").read_text() for name in pair if name.endswith("html"))
-    assert 'href="index.html"' in (out / "a-to-b.html").read_text() and "](a-to-b.md)" in (out / "index.md").read_text()
-    (out / "own-to-me.md").write_text("not made here")
-    assert "a (base)" in (out / "index.html").read_text()
-    before = (out / "index.html").read_bytes()
-    diff(*paths, "-o", out)
-    assert (out / "index.html").read_bytes() == before
-    diff(*reversed(paths), "-o", out)  # now b is the first
-    assert {path.name for path in out.glob("*-to-*")} == {"b-to-a.html", "b-to-a.md", "own-to-me.md"}
-    shown = diff(*paths, "--format", "csv")
-    assert next(csv.reader(io.StringIO(shown.output)))[0] == "quantity"
-
-
-def test_unwritable_output_is_a_usage_error(files: tuple[Path, Path], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = diff(*files, "-o", tmp_path / "file" / "out")
-    assert result.exit_code == 2 and "can't be written" in result.output
-
-
-# Bad input
-
-
-def _damage(text: str, kind: str) -> str:
-    match kind:
-        case "empty":
-            return ""
-        case "newer schema":
-            return text.replace("schema: 1", "schema: 99", 1)
-        case "older schema":
-            return text.replace("schema: 1", "schema: 0", 1)
-        case "not a trace":
-            return "- 1\n- 2\n"
-        case "aliases":
-            return text.replace('title: "', 'title: &x "', 1) + "- *x\n"
-        case _:
-            return text.replace('"frame": 0, "statement": 0', '"frame": 77, "statement": 0', 1)
-
-
-@pytest.mark.parametrize("kind", ["empty", "newer schema", "older schema", "not a trace", "aliases", "dangling"])
-def test_a_bad_file_is_one_line_and_exit_code_2(files: tuple[Path, Path], kind: str) -> None:
-    bad = files[1]
-    bad.write_text(_damage(bad.read_text("utf-8"), kind), encoding="utf-8")
-    result = diff(*files)
-    assert result.exit_code == 2 and result.output.startswith(f"error: {bad}: ")
-    assert len(result.output.splitlines()) == 1
-
-
-def test_intact_part_of_a_truncated_trace_is_compared(files: tuple[Path, Path]) -> None:
-    text = dump(made(0))
-    files[1].write_text(text[: len(text) * 3 // 4], encoding="utf-8")
-    result = diff(*files)
-    assert result.exit_code == 0 and "B is partial: " in result.output and "cut short" in result.output
-
-
-def test_traces_of_different_lectures_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
-    other = save(tmp_path / "c", traced("import math\nfor k in range(99):\n    q = math.sin(k)\n"))
-    refused = diff(files[0], other)
-    assert refused.exit_code == 2 and "different lectures" in refused.output
-
-
-# Formats
-
-
-@pytest.mark.parametrize("style", ["terminal", "md", "html", "json"])
-def test_reports_of_the_same_traces_are_identical(files: tuple[Path, Path], style: str) -> None:
-    first = diff(*files, "--format", style)
-    assert first.exit_code == 1 and first.output == diff(*files, "--format", style).output
-
-
-# Git
-
-
-@pytest.fixture
-def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a repository with two commits of one trace. In the second commit a claim fails."""
-    require("git")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    git("init", "-q")
-    failed = with_steps(made(0), at(7, claim=Claim("y == 2", False, failed_runs=["pass 1, warm"])))
-    for trace in (made(0), failed):
-        save(tmp_path / "cpu", trace)
-        git("add", ".")
-        git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "trace")
-    return tmp_path
-
-
-def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def test_a_trace_is_compared_with_its_version_at_a_revision(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = diff("HEAD~1:cpu/trace.yaml", "cpu/trace.yaml")
-    assert result.exit_code == 1 and "claim flipped" in result.output
-    assert diff("HEAD:cpu/trace.yaml", "cpu/trace.yaml").exit_code == 0
-    monkeypatch.chdir(clone / "cpu")
-    assert diff("HEAD~1:./trace.yaml", "HEAD:cpu/trace.yaml").exit_code == 1
-
-
-@pytest.mark.parametrize("name", ["HEAD~9:cpu/trace.yaml", "HEAD:nothing", "--output=x:y", "nothing:"])
-def test_invalid_revision_is_an_error(clone: Path, name: str) -> None:
-    result = CliRunner().invoke(main, ["diff", "--", name, "cpu/trace.yaml"])
-    assert result.exit_code == 2 and result.output.startswith(f"error: {name}: ")
-    assert sorted(path.name for path in clone.iterdir()) == [".git", "cpu"]
-
-
-# Times that could not be judged
-
-
-@each(
-    ("passes", "options", "code"),
-    [
-        (3, [], 0),
-        (1, [], 3),
-        (2, [], 3),
-        (1, ["--fail-on", "time"], 3),
-        (1, ["--fail-on", "values"], 0),
-        (1, ["--fail-on", "values,time"], 3),
-        (1, ["--fail-on", "none"], 0),
-        (1, ["--only", "values"], 0),
-        (1, ["--ignore", "time"], 0),
-        (1, ["--only", "time"], 3),
-    ],
-)
-def test_exit_code_is_3_if_no_time_was_judged(tmp_path: Path, passes: int, options: list[str], code: int) -> None:
-    a, b = (save(tmp_path / name, made(n, passes=passes)) for n, name in enumerate("ab"))
-    result = diff(a, b, *options)
-    assert result.exit_code == code
-    times_matter = passes < 3 and options not in (["--only", "values"], ["--ignore", "time"])
-    assert ("TIME NOT JUDGED: fewer than 3 processes on a side" in result.output) == times_matter
-    assert diff(a, b, "--format", "json", *options).exit_code == code
-
-
-def test_unjudged_times_are_explained_by_too_few_passes(tmp_path: Path) -> None:
-    """Many statements are also too short for any number of passes, but only the number of passes can be changed."""
-
-    def short(seed: int) -> Trace:
-        return with_steps(made(seed, passes=1), lambda s: s if s.line == 6 else slower(0.01, s.line)(s))
-
-    a, b = (save(tmp_path / name, short(n)) for n, name in enumerate("ab"))
-    assert "TIME NOT JUDGED: fewer than 3 processes" in diff(a, b).output
-
-
-def test_differences_take_precedence_over_unjudged_times(tmp_path: Path) -> None:
-    changed = with_steps(made(1, passes=1), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
-    a, b = save(tmp_path / "a", made(0, passes=1)), save(tmp_path / "b", changed)
-    result = diff(a, b)
-    assert result.exit_code == 1 and "1 value. TIME NOT JUDGED" in result.output
-    assert diff(a, b, "--fail-on", "time").exit_code == 3
-    assert diff(a, a).exit_code == 0  # a trace compared with itself
-
-
-@pytest.mark.slow
-def test_unjudged_times_of_two_machines_matter_only_on_request(tmp_path: Path) -> None:
-    b = made(1)
-    a, b_file = save(tmp_path / "a", made(0)), save(tmp_path / "b", replace(b, machine=replace(b.machine, cores=9)))
-    assert diff(a, b_file).exit_code == 0
-    result = diff(a, b_file, "--fail-on", "time")
-    assert result.exit_code == 3 and "TIME NOT JUDGED: two machines" in result.output

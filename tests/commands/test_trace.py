@@ -11,31 +11,9 @@ from click.testing import CliRunner, Result
 
 from tests.messages import says
 from trace_tools.cli import main
-from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.file import load
 from trace_tools.trace.model import Step, Trace
-
-BAD = {
-    "no statements": ("# x = 1\n", [], "lecture.py: has no statements; expected a script"),
-    "cells": ("x = 1\n", ["--only", "x"], "--only x: the cells of a script share variables"),
-    "syntax": ("def main():\n    x = = 1\n", [], ": invalid syntax"),
-    "directive": ("def main():\n    x = 1  # @inpsect x\n", [], "2 mistakes"),
-    "section": ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: "),
-    "device": ("def main(): pass\n", ["--device", "cuda"], "no CUDA device"),
-    "no such kind": ("def main(): pass\n", ["--device", "tpu"], f"error: device 'tpu'; expected {FORMS}"),
-    "seed": ("def main(): pass\n", ["--seed", str(2**64)], "expected a whole number of 64 bits"),
-    "negative seed": ("def main(): pass\n", ["--seed", str(-(2**63) - 1)], "expected a whole number of 64 bits"),
-    "no seed": ("def main(): pass\n", ["--seed", "x"], "error: --seed x: expected a whole number of 64 bits"),
-    "name with a path": ("def main(): pass\n", ["--name", "a/b"], "error: --name a/b: expected a plain folder name"),
-    "name of a page": (
-        "def main(): pass\n",
-        ["--name", "index.html"],
-        "--name index.html: ",
-    ),
-    "name of the reports": ("def main(): pass\n", ["--name", "diff"], "--name diff: "),
-    "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +31,29 @@ def trace(source: str | None, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["trace", "lecture.py", *arguments])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_a_one_line_error(case: str, folder: Path) -> None:
-    source, arguments, message = BAD[case]
+EMPTY = "def main(): pass\n"
+SEED = "expected a whole number of 64 bits"
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        ("# x = 1\n", [], "lecture.py: has no statements; expected a script"),
+        ("x = 1\n", ["--only", "x"], "--only x: the cells of a script share variables"),
+        ("def main():\n    x = = 1\n", [], ": invalid syntax"),
+        ("def main():\n    x = 1  # @inpsect x\n", [], "2 mistakes"),
+        ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: "),
+        pytest.param(EMPTY, ["--device", "cuda"], "no CUDA device", marks=pytest.mark.slow),
+        (EMPTY, ["--seed", str(2**64)], SEED),
+        (EMPTY, ["--seed", str(-(2**63) - 1)], SEED),
+        (EMPTY, ["--seed", "x"], f"error: --seed x: {SEED}"),
+        (EMPTY, ["--name", "a/b"], "error: --name a/b: expected a plain folder name"),
+        (EMPTY, ["--name", "index.html"], "--name index.html: "),  # of a page
+        (EMPTY, ["--name", "diff"], "--name diff: "),  # of the reports
+        (EMPTY, ["--passes", "0"], "Invalid value for '--passes'"),
+    ],
+)
+def test_bad_input_is_a_one_line_error(source: str, arguments: list[str], message: str, folder: Path) -> None:
     result = trace(source, *arguments)
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
     assert message in result.stderr.splitlines()[-1]
@@ -137,10 +134,8 @@ def test_the_end_names_files_differences_and_paths_from_here(folder: Path) -> No
     for name in ("talks", "here"):
         (folder / name).mkdir()
     os.chdir("here")
-    lecture = Path("../talks/one.py")
-    source = (
-        "def main():\n    part()\ndef part():\n    for n in 'abcde': open(n, 'w').close()\n    x = 1  # @inspect x\n"
-    )
+    lecture, opened = Path("../talks/one.py"), "    for n in 'abcde': open(n, 'w').close()\n"
+    source = f"def main():\n    part()\ndef part():\n{opened}    x = 1  # @inspect x\n"
     ends = []
     for name, text in (("a", source), ("b", source.replace("x = 1", "x = 2")), ("b", source + "    assert x == 3\n")):
         lecture.write_text(text, encoding="utf-8")
@@ -156,34 +151,31 @@ def test_the_end_names_files_differences_and_paths_from_here(folder: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_lecture_inside_a_package(
-    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "course" / "unit"
-    package.mkdir(parents=True)
-    (tmp_path / "course" / "__init__.py").write_text("", encoding="utf-8")
-    (package / "__init__.py").write_text("from .deep import VALUE\n", encoding="utf-8")
-    (package / "deep.py").write_text("VALUE = 7\n", encoding="utf-8")
-    lines = [
-        "from trace_tools import image",
-        "from .deep import VALUE",
-        "import course.unit as unit",
-        "def main():",
-        "    section()",
-        "def section():",
-        "    x = VALUE + unit.VALUE  # @inspect x",
-        "    image('here.svg')",
-        "    open('written', 'w').close()",
-    ]
-    (package / "one.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (tmp_path / "here.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
-    monkeypatch.chdir(tmp_path)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def test_a_lecture_inside_a_package(folder: Path) -> None:
+    files = {
+        "course/__init__.py": "",
+        "course/unit/__init__.py": "from .deep import VALUE\n",
+        "course/unit/deep.py": "VALUE = 7\n",
+        "course/unit/one.py": """
+from trace_tools import image
+from .deep import VALUE
+import course.unit as unit
+def main():
+    section()
+def section():
+    x = VALUE + unit.VALUE  # @inspect x
+    image('here.svg')
+    open('written', 'w').close()
+""",
+        "here.svg": '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>',
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
     result = CliRunner().invoke(main, ["trace", "-m", "course.unit.one", "--passes", "1", "--name", "cpu"])
     assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["course", "here.svg", "rendered"]
-    text = (tmp_path / "rendered/cpu/trace.yaml").read_text(encoding="utf-8")
+    assert sorted(path.name for path in folder.iterdir()) == ["course", "here.svg", "rendered"]
+    text = Path("rendered/cpu/trace.yaml").read_text(encoding="utf-8")
     assert '"x", {"type": "int", "value": 14}' in text and 'lecture: "course/unit/one.py"' in text
-    page = (tmp_path / "rendered/cpu/00-section.html").read_text(encoding="utf-8")
+    page = Path("rendered/cpu/00-section.html").read_text(encoding="utf-8")
     assert "data:image/svg+xml" in page and "not shown" not in page
