@@ -11,15 +11,15 @@ missing synchronisation, an allocator's figure read too early, an error that com
     start/         on PYTHONPATH: makes `import torch` load the library before, and `torch_side.py` after torch
     torch_side.py  `torch.cuda` on top of the library
     profiles.py    the cards; nvidia_smi.py answers for them
-    battery.py     programs that must work on the device, run after each build and by the tests
+    battery.py     programs that must work on the device, run after each build
     emulate.py     `make emulate`
     claims.py      the lecture's claims on a card, without the arithmetic of large kernels
     streams.h ← memory.h ← device.h ← operators.h ← kernels.h ← emulated_cuda.cpp    the library
 
 Not emulated: tensor cores, cuDNN with its convolutions and recurrent layers, fused attention (it runs in steps), copy
 engines that are faster than kernels, kernels of foreach optimisers (one launch per tensor here), a second stream in a
-captured graph, random operators that a graph replays with a new seed, IPC, the profiler (CUPTI), NCCL, torch.compile
-and Triton.
+captured graph, random operators that a graph replays with a new seed, the allocator's statistics and snapshots, torch's
+mode that reports waits, IPC, the profiler (CUPTI), NCCL, torch.compile and Triton.
 
 | variable | meaning |
 |---|---|
@@ -30,10 +30,9 @@ and Triton.
 | EMULATED_CUDA_FAULTS | `[ROLE/]KIND[:N]`, …, see below |
 | EMULATED_CUDA_COUNTS | a folder: when a process ends, it writes there how its operators ran |
 | EMULATED_CUDA_COMPUTED | kernels whose tensors have more bytes are launched but not computed |
-| EMULATED_CUDA_LOG | 1: names on standard error the operators that run in step |
 
-Kinds of faults: `launch:N` and `assert:N` fail at a wait after the N-th launch, and then in every call of the driver,
-including calls that ask whether a graph is captured or that free memory. `oom:N` fails the N-th allocation and
-`no-kernel-image` each launch. With `unavailable` there is no device. ROLE is a process of the tracer: `survey` or
-`pass-1`. Each process counts its own launches and allocations.
+Kinds of faults: `assert:N` fails at a wait after the N-th launch, and then in every call of the driver, including calls
+that ask whether a graph is captured or that free memory. `oom:N` fails the N-th allocation, `no-kernel-image` each
+launch, and `unavailable` hides the device. ROLE is a process of the tracer: `survey` or `pass-1`. Each process counts
+its own launches and allocations.
 """

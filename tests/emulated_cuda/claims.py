@@ -1,4 +1,4 @@
-"""Evaluate the lecture's claims on one card: run the parts that use the device, and write how each `assert` ended.
+"""Evaluate the lecture's claims on one card, and write how each `assert` ended.
 
     EMULATED_CUDA_COMPUTED=1048576 python -m tests.emulated_cuda --cards h100 \\
         python -m tests.emulated_cuda.claims OUT.json
@@ -34,53 +34,14 @@ NOT_JUDGED = {
 }
 
 
-class Parts:
-    """The functions of a lecture, and those of them that use the device directly or through other functions."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.functions = {n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-        self.used = {
-            name: {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} & self.functions.keys()
-            for name, function in self.functions.items()
-        }
-        self.on_the_device = {name for name, function in self.functions.items() if any(map(_asks, ast.walk(function)))}
-        while more := {n for n in self.used.keys() - self.on_the_device if self.used[n] & self.on_the_device}:
-            self.on_the_device |= more
-
-    def left_out(self) -> set[str]:
-        """Return the functions that LEFT_OUT reaches."""
-        reached: set[str] = set()
-        waiting = [*LEFT_OUT]
-        while waiting:
-            if (name := waiting.pop()) not in reached:
-                reached.add(name)
-                waiting += self.used[name]
-        return reached
-
-    def is_left_out(self, statement: ast.stmt) -> bool:
-        """Return whether a statement begins a part that is not evaluated."""
-        match statement:
-            case ast.Expr(ast.Call(ast.Name(name), arguments, named)) if name in self.functions:
-                return name in LEFT_OUT or not (arguments or named or name in self.on_the_device)
-        return False
-
-
-def _asks(node: ast.AST) -> bool:
-    """Return whether an expression uses the device or depends on it."""
-    match node:
-        case ast.Call(ast.Name("device" | "sizes")) | ast.Attribute(attr="cuda") | ast.Constant("cuda"):
-            return True
-    return False
-
-
 class _Rewritten(ast.NodeTransformer):
     """assert TEST → _judge(LINE, SOURCE, TEST), and `pass` for parts that are left out."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        return ast.copy_location(ast.Pass(), node) if self.parts.is_left_out(node) else self.generic_visit(node)
+        match node.value:
+            case ast.Call(ast.Name(name)) if name in LEFT_OUT:
+                return ast.copy_location(ast.Pass(), node)
+        return self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         arguments = [ast.Constant(node.lineno), ast.Constant(ast.unparse(node.test)), node.test]
@@ -91,26 +52,26 @@ class _Rewritten(ast.NodeTransformer):
 def evaluated() -> tuple[list[tuple[int, str, bool]], list[str]]:
     """Run the sections of the lecture; return line, source and result of each claim, and the errors of sections."""
     tree = ast.parse(LECTURE.read_text(encoding="utf-8"))
-    parts = Parts(tree)
+    main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main")
     claims: list[tuple[int, str, bool]] = []
     module = types.ModuleType("lecture")
-    vars(module).update(
-        __file__=str(LECTURE), _judge=lambda line, source, held: claims.append((line, source, bool(held)))
-    )
+    names = vars(module)
+    names["__file__"] = str(LECTURE)
+    names["_judge"] = lambda line, source, held: claims.append((line, source, bool(held)))
     sys.modules["lecture"] = module
-    rewritten = ast.fix_missing_locations(_Rewritten(parts).visit(tree))
-    exec(compile(rewritten, str(LECTURE), "exec", dont_inherit=True), vars(module))
-    measure = vars(module)["measure"]
+    rewritten = ast.fix_missing_locations(_Rewritten().visit(tree))
+    exec(compile(rewritten, str(LECTURE), "exec", dont_inherit=True), names)
+    measure = names["measure"]
 
     def briefly(*functions: Any, **options: Any) -> Any:
         return measure(*functions, **{**options, "warmup": 1, "repeats": 3, "min_seconds": 0.0, "max_seconds": 0.1})
 
-    vars(module)["measure"] = briefly
+    names["measure"] = briefly
     errors = []
-    for statement in parts.functions["main"].body:
+    for statement in main.body:
         source = ast.unparse(statement)
         try:
-            exec(source, vars(module))
+            exec(source, names)
         except Exception as error:
             errors.append(f"{source}: {type(error).__name__}: {error}")
     return claims, errors

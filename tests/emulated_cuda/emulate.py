@@ -128,7 +128,7 @@ def _asynchronous(folder: Path) -> bool:
     """Print how the lecture's operators ran; return whether few enough of them ran in step."""
     queued, in_step = 0, Counter[str]()
     for path in sorted(folder.glob("*.json")):
-        for name, (launched, _, stepped) in json.loads(path.read_text(encoding="utf-8"))["operators"].items():
+        for name, (launched, _, stepped) in json.loads(path.read_text(encoding="utf-8")).items():
             queued += launched
             in_step[name] += stepped
     total = sum(in_step.values())

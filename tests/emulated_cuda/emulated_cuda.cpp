@@ -80,27 +80,7 @@ static std::map<std::string, int64_t> stats(int device) {
   auto& c = cache(device);
   std::lock_guard<std::mutex> guard(c.mutex);
   return {{"allocated", c.allocated}, {"peak", c.peak}, {"reserved", c.reserved}, {"reserved_peak", c.reserved_peak},
-          {"active", c.active}, {"requested", c.requested}, {"segments", c.segments}, {"allocations", c.allocations},
-          {"frees", c.frees}, {"ooms", c.ooms}, {"retries", c.retries}, {"total", c.total}, {"left", c.left()}};
-}
-// Address and bytes of each segment; bytes, requested bytes and state of each of its blocks.
-using BlockState = std::tuple<int64_t, int64_t, std::string>;
-static std::vector<std::tuple<int64_t, int64_t, std::vector<BlockState>>> segments(int device) {
-  auto& c = cache(device);
-  std::lock_guard<std::mutex> guard(c.mutex);
-  std::set<const Block*> waiting;
-  for (auto& item : c.waiting) waiting.insert(item.second);
-  std::vector<std::tuple<int64_t, int64_t, std::vector<BlockState>>> found;
-  for (auto& [begin, end] : c.ranges) {
-    std::vector<BlockState> blocks;
-    for (auto item = c.blocks_at.lower_bound(begin); item != c.blocks_at.end() && item->first < end; ++item) {
-      const Block* block = item->second;
-      const char* used = waiting.count(block) ? "active_pending_free" : "active_allocated";
-      blocks.emplace_back(block->size, block->used ? block->requested : 0, block->used ? used : "inactive");
-    }
-    found.emplace_back(reinterpret_cast<int64_t>(begin), end - begin, std::move(blocks));
-  }
-  return found;
+          {"total", c.total}, {"left", c.left()}};
 }
 }  // namespace emulated
 
@@ -112,19 +92,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     device_count = count;
   });
   m.def("set_memory", [](int device, int64_t total, int64_t workspace) {
-    cache(device).total = cache(device).limit = total;
+    cache(device).total = total;
     cache(device).workspace = workspace;
   });
-  m.def("set_limit", [](int device, int64_t bytes) { cache(device).limit = bytes; });
   m.def("current_device", [] { return current_device; });
   m.def("set_device", &select_device);
   // Memory.
   m.def("stats", &stats);
-  m.def("segments", &segments);
-  m.def("allocated", [](int device) {
-    std::lock_guard<std::mutex> guard(cache(device).mutex);
-    return cache(device).allocated;
-  });
   m.def("reset_peak", [](int device) {
     std::lock_guard<std::mutex> guard(cache(device).mutex);
     cache(device).peak = cache(device).allocated;
@@ -134,7 +108,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     faults().check_sticky();
     cache(device).empty();
   });
-  m.def("resize_storage", &resize_storage);
   // Streams and events.
   m.def("synchronize", &wait_for_device);
   m.def("drain", &drain_all);
@@ -142,7 +115,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_stream", [](int device, int64_t stream) { current_streams.at(device) = stream; });
   m.def("new_stream", &new_stream);
   m.def("elapsed", [](int64_t first, int64_t last) { return Guard().elapsedTime((void*)first, (void*)last, 0); });
-  m.def("set_sync_debug", [](int mode) { sync_debug = mode; });
   m.def("generator", [](int device) { return default_generator(device); });
   // Graphs.
   py::class_<Captured>(m, "Captured").def(py::init<>());
@@ -155,28 +127,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   });
   // Functions for tests.
   m.def("set_delay_us", [](int64_t delay_us) { pace().delay_us = delay_us; });
-  m.def("hold", [] {
-    drain_all();  // earlier kernels would otherwise count as held
-    pace().held = true;
-  });
-  m.def("let_go", [] {
-    pace().held = false;
-    for (int d = 0; d < device_count; ++d)
-      for (int s = 0; s < STREAMS; ++s) queue(d, s).let_go();
-  });
-  m.def("release", [](int64_t count, int64_t stream, int device) {
-    TORCH_CHECK(pace().held, "nothing is held");
-    return queue(device, stream).release(count);
-  });
   m.def("fail_allocation", [](int64_t number, int device) {
     std::lock_guard<std::mutex> guard(cache(device).mutex);
     cache(device).fail_at = number ? cache(device).allocations + number : 0;
   });
-  m.def("plant", [](const std::string& kind, int64_t number) {
-    std::lock_guard<std::mutex> guard(faults().mutex);
-    if (kind == "no-kernel-image") faults().no_kernel_image = true;
-    else faults().planted[launches + number] = kind;
-  });
+  m.def("fail_launch", [](int64_t number) { faults().planted.insert(launches + number); });
+  m.def("lack_kernels", [] { faults().no_kernel_image = true; });
   m.def("counts", [] {
     std::lock_guard<std::mutex> guard(operators_mutex);
     std::map<std::string, std::array<int64_t, 3>> counts;

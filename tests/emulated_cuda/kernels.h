@@ -10,16 +10,6 @@ using c10::IntArrayRef;
 inline void spoil(const Tensor& t) {  // fresh memory contains arbitrary values: here, at each end
   const auto bytes = (int64_t)t.storage().nbytes();
   if (!bytes || current_queue().capturing) return;
-  const auto& context = at::globalContext();
-  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) {
-    launch([t = on_cpu(t)] {
-      Below below;
-      if (t.is_floating_point() || t.is_complex()) t.fill_(std::numeric_limits<double>::quiet_NaN());
-      else if (t.scalar_type() == at::kBool) t.fill_(true);
-      else memset(data_of(t), 0x7f, t.storage().nbytes());
-    });
-    return;
-  }
   char* data = static_cast<char*>(data_of(t));
   const int byte = t.scalar_type() == at::kBool ? 1 : 0xA7;
   current_queue().push([data, bytes, byte] {
@@ -91,16 +81,6 @@ inline Tensor& set_nothing(Tensor& self) { return set_storage(self, fresh(0), 0,
 inline void record_stream(Tensor& t, c10::Stream s) {
   if (t.has_storage()) Guard().recordDataPtrOnStream(t.storage().data_ptr(), s);
 }
-inline void resize_storage(const Tensor& t, int64_t bytes) {
-  c10::DeviceGuard guard(t.device());
-  auto* storage = t.storage().unsafeGetStorageImpl();
-  auto data = device_allocator.allocate(bytes);
-  const auto both = std::min<int64_t>(bytes, (int64_t)storage->nbytes());
-  if (both) device_allocator.copy_data(data.get(), storage->data(), both);
-  storage->set_data_ptr_noswap(std::move(data));
-  storage->set_nbytes(bytes);
-}
-
 // ------------------------------------------------------------------------------------------------ copies
 inline Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK(source.defined(), "copy_: source is undefined");
@@ -130,20 +110,16 @@ inline Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
       }
       copy_later(on_cpu(self), staged);
     } else {
-      tell_wait("copy from the CPU");
+      current_queue().refuse_in_capture();
       copy_later(on_cpu(self), on_cpu(source), nullptr, source.storage());
-      current_queue().drain();
-      faults().check();
+      wait_here();
     }
   } else {
     auto held = pinned_block(self.storage().data());
     const bool waits = !(non_blocking && held);
-    if (waits) tell_wait("copy to the CPU");
+    if (waits) current_queue().refuse_in_capture();
     copy_later(on_cpu(self), on_cpu(source), held, waits ? self.storage() : c10::Storage());
-    if (waits) {
-      current_queue().drain();
-      faults().check();
-    }
+    if (waits) wait_here();
   }
   return self;
 }
@@ -160,7 +136,7 @@ inline void assert_async(const Tensor& t) {
   c10::DeviceGuard guard(t.device());
   launch([t = on_cpu(t)] {
     Below below;
-    if (!at::native::is_nonzero(t)) faults().poison(710, "CUDA error: device-side assert triggered" + LATE);
+    if (!at::native::is_nonzero(t)) faults().break_context();
   });
 }
 inline void assert_async_message(const Tensor& t, std::string_view) { assert_async(t); }

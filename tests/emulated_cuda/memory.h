@@ -23,7 +23,7 @@ struct Pool {
 };
 struct Block {
   char* data;
-  int64_t size, requested;
+  int64_t size;
   int device;
   Pool pool;
   bool used = false;
@@ -42,11 +42,9 @@ struct Cache {  // of one device
   std::map<Pool, std::set<Block*, BySize>> free_blocks;
   std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed after these events
   std::map<const char*, const char*> ranges;  // of the segments: begin, end
-  std::map<const char*, Block*> blocks_at;    // all blocks by address
   std::set<int64_t> graphs;  // pools of these graphs must not be freed
-  int64_t allocated = 0, peak = 0, reserved = 0, reserved_peak = 0, active = 0, requested = 0, segments = 0,
-          allocations = 0, frees = 0, ooms = 0, retries = 0;
-  int64_t total = 0, limit = 0;  // bytes of the card, limit of this process
+  int64_t allocated = 0, peak = 0, reserved = 0, reserved_peak = 0, allocations = 0;
+  int64_t total = 0;  // bytes of the card
   int64_t context = 300 * MiB, fail_at = 0;
   int64_t workspace = 0;  // bytes of cuBLAS's workspace, see `operators.h`
 
@@ -63,7 +61,6 @@ struct Cache {  // of one device
       block = find(size, pool);
       if (!block) block = segment(size, pool);
       if (!block && !capturing) {  // as CUDA does: wait for everything, free the cache, try again
-        ++retries;
         lock.unlock();
         drain_device(device);
         lock.lock();
@@ -73,7 +70,6 @@ struct Cache {  // of one device
       }
     }
     if (!block) {
-      ++ooms;
       const auto what = out_of_memory(wanted);
       lock.unlock();
       C10_THROW_ERROR(OutOfMemoryError, what);
@@ -81,23 +77,14 @@ struct Cache {  // of one device
     const int64_t rest = block->size - size;
     if (pool.small ? rest >= BLOCK : rest > SMALL) split(block, size);
     block->used = true;
-    block->requested = wanted;
     allocated += block->size;
-    active += block->size;
-    requested += wanted;
     peak = std::max(peak, allocated);
     return block;
   }
   void free(Block* block) {
     std::unique_lock<std::mutex> lock(mutex);
     allocated -= block->size;
-    requested -= block->requested;
-    ++frees;
-    if (block->others.empty()) {
-      active -= block->size;
-      put(block);
-      return;
-    }
+    if (block->others.empty()) return put(block);
     const auto others_streams = block->others;
     lock.unlock();
     std::vector<std::shared_ptr<EventState>> passed;
@@ -121,7 +108,7 @@ struct Cache {  // of one device
  private:
   Block* find(int64_t size, const Pool& pool) {
     auto& blocks = free_blocks[pool];
-    Block key{nullptr, size, 0, device, pool};
+    Block key{nullptr, size, device, pool};
     auto found = blocks.lower_bound(&key);
     if (found == blocks.end()) return nullptr;
     Block* block = *found;
@@ -133,16 +120,14 @@ struct Cache {  // of one device
                           : size < MIN_LARGE ? LARGE_SEGMENT
                                              : (size + ROUND_LARGE - 1) / ROUND_LARGE * ROUND_LARGE;
     void* data = nullptr;
-    if (reserved + bytes > limit || bytes > left() || posix_memalign(&data, 2 * MiB, bytes)) return nullptr;
+    if (bytes > left() || posix_memalign(&data, 2 * MiB, bytes)) return nullptr;
     reserved += bytes;
     reserved_peak = std::max(reserved_peak, reserved);
-    ++segments;
     ranges[static_cast<char*>(data)] = static_cast<char*>(data) + bytes;
-    return blocks_at[static_cast<char*>(data)] = new Block{static_cast<char*>(data), bytes, 0, device, pool};
+    return new Block{static_cast<char*>(data), bytes, device, pool};
   }
   void split(Block* block, int64_t size) {
-    auto* rest = new Block{block->data + size, block->size - size, 0, device, block->pool};
-    blocks_at[rest->data] = rest;
+    auto* rest = new Block{block->data + size, block->size - size, device, block->pool};
     rest->before = block;
     rest->behind = block->behind;
     if (block->behind) block->behind->before = rest;
@@ -155,16 +140,13 @@ struct Cache {  // of one device
     block->used = false;
     block->others.clear();
     if (Block* other = block->before; other && !other->used && blocks.erase(other)) {
-      blocks_at.erase(block->data);
       block->data = other->data;
-      blocks_at[block->data] = block;
       block->size += other->size;
       block->before = other->before;
       if (other->before) other->before->behind = block;
       delete other;
     }
     if (Block* other = block->behind; other && !other->used && blocks.erase(other)) {
-      blocks_at.erase(other->data);
       block->size += other->size;
       block->behind = other->behind;
       if (other->behind) other->behind->before = block;
@@ -183,7 +165,6 @@ struct Cache {  // of one device
         ++item;
         continue;
       }
-      active -= item->second->size;
       put(item->second);
       item = waiting.erase(item);
     }
@@ -199,9 +180,7 @@ struct Cache {  // of one device
         }
         item = blocks.erase(item);
         reserved -= block->size;
-        --segments;
         ranges.erase(block->data);
-        blocks_at.erase(block->data);
         ::free(block->data);
         delete block;
       }

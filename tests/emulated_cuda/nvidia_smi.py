@@ -11,16 +11,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # this file runs as an
 from profiles import DRIVER, PROFILES, Profile  # type: ignore[import-not-found]
 
 
-def uuid(index: int) -> str:
-    """Return the identity of the device with this number, as torch reports it, without "GPU-"."""
-    return f"00000000-0000-0000-0000-{index:012d}"
-
-
 def fields(index: int, card: Profile) -> dict[str, str]:
     """Return all known fields of --query-gpu."""
     return {
         "index": str(index),
-        "uuid": f"GPU-{uuid(index)}",
+        "uuid": f"GPU-00000000-0000-0000-0000-{index:012d}",  # as torch reports it, without "GPU-"
         "name": card.name,
         "driver_version": DRIVER,
         "compute_cap": "{}.{}".format(*card.capability),
@@ -36,18 +31,14 @@ def fields(index: int, card: Profile) -> dict[str, str]:
 
 def answer(arguments: list[str]) -> tuple[int, str]:
     """Return the exit code and the output."""
-    chosen = list(enumerate(PROFILES[name] for name in os.environ["EMULATED_CUDA"].split(",")))
+    rows = [fields(index, PROFILES[name]) for index, name in enumerate(os.environ["EMULATED_CUDA"].split(","))]
     options = dict(argument.partition("=")[::2] for argument in arguments)
-    if identity := options.get("--id") or options.get("-i"):
-        chosen = [(i, card) for i, card in chosen if identity in (str(i), f"GPU-{uuid(i)}")]
-        if not chosen:
-            return 6, "No devices were found"
+    if identity := options.get("--id"):
+        rows = [row for row in rows if identity in (row["index"], row["uuid"])]
+    if not rows:
+        return 6, "No devices were found"
     if "--query-gpu" in options:
-        requested = options["--query-gpu"].split(",")
-        rows = [fields(i, card) for i, card in chosen]
-        if unknown := next((name for name in requested if name not in rows[0]), None):
-            return 2, f'Field "{unknown}" is not a valid field to query.'
-        return 0, "\n".join(", ".join(row[name] for name in requested) for row in rows)
+        return 0, "\n".join(", ".join(row[name] for name in options["--query-gpu"].split(",")) for row in rows)
     return 0, "" if "--query-compute-apps" in options else f"NVIDIA-SMI {DRIVER} (emulated)"
 
 

@@ -18,10 +18,7 @@ using c10::DispatchKeySet;
 using c10::StorageImpl;
 using Stack = torch::jit::Stack;
 
-inline const bool blocking = setting("CUDA_LAUNCH_BLOCKING", 0);
-inline const bool log_in_step = setting("EMULATED_CUDA_LOG", 0);
 inline const int64_t computed_bytes = setting("EMULATED_CUDA_COMPUTED", INT64_MAX);
-inline std::atomic<int> sync_debug{0};
 inline std::atomic<int64_t> launches{0};
 
 // ------------------------------------------------------------------------------------------------ tensors
@@ -76,27 +73,10 @@ inline void launch(std::function<void()> kernel) {
   const auto number = ++launches;
   if (faults().no_kernel_image)
     raise(209, "CUDA error: no kernel image is available for execution on the device" + LATE);
-  if (auto planted = faults().planted.find(number); planted != faults().planted.end()) {
-    const bool asserted = planted->second == "assert";
-    kernel = [asserted] {
-      faults().poison(asserted ? 710 : 719, (asserted ? "CUDA error: device-side assert triggered"
-                                                      : "CUDA error: unspecified launch failure") + LATE);
-    };
-  }
-  auto& queue = current_queue();
-  queue.push(std::move(kernel));
-  if (!blocking || queue.capturing) return;
-  queue.drain();
-  faults().check();
+  if (faults().planted.count(number)) kernel = [] { faults().break_context(); };
+  current_queue().push(std::move(kernel));
 }
-inline void tell_wait(const std::string& why) {  // for torch's sync debug mode; called before anything is queued
-  current_queue().refuse_in_capture();
-  if (!sync_debug) return;
-  TORCH_CHECK(sync_debug != 2, "called a synchronizing CUDA operation");
-  TORCH_WARN("called a synchronizing CUDA operation (", why, ")");
-}
-inline void wait_here(const std::string& why) {  // wait for everything queued on this stream
-  tell_wait(why);
+inline void wait_here() {  // wait for everything queued on this stream
   current_queue().drain();
   faults().check();
 }
@@ -128,7 +108,7 @@ inline void copy_later(const Tensor& to, const Tensor& from, std::shared_ptr<Hos
 struct Operator {
   c10::OperatorName id{"", ""};
   std::string name;
-  bool view = false, queued = false, product = false, hushed = false, runs = true, seeded = false, reads = false;
+  bool view = false, queued = false, product = false, runs = true, seeded = false, reads = false;
   bool mixes = false;  // it may have arguments on the CPU
   const c10::SafeKernelFunction* meta = nullptr;
   int generator = -1;          // index of the generator argument
@@ -176,8 +156,6 @@ inline const std::set<std::string> PRODUCTS = {
 inline const std::set<std::string> MIXING = {  // indices and lengths may be on the CPU
     "aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index",
     "aten::_pin_memory", "aten::set_", "aten::_to_copy", "aten::resize_as_", "aten::_amp_update_scale_"};
-// The out= kernels of these losses resize their output twice, with a warning; CUDA's functional kernels do not warn.
-inline const std::set<std::string> HUSHED = {"aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss"};
 
 inline Operator* described(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
@@ -186,7 +164,6 @@ inline Operator* described(const c10::OperatorHandle& op) {
   found->name = toString(found->id);
   const auto& base = op.operator_name().name;
   found->product = PRODUCTS.count(base);
-  found->hushed = HUSHED.count(base);
   found->mixes = MIXING.count(base);
   found->reads = READS.count(base) || op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
   found->runs = op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
@@ -311,16 +288,11 @@ struct OwnRandomness {  // without a generator argument, the default CPU generat
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
-struct Hush {
+struct Hush {  // CUDA's kernels do not warn that out= kernels resize their output
   Silence silence;
   c10::WarningHandler* before = c10::WarningUtils::get_warning_handler();
-  bool on;
-  explicit Hush(bool on) : on(on) {
-    if (on) c10::WarningUtils::set_warning_handler(&silence);
-  }
-  ~Hush() {
-    if (on) c10::WarningUtils::set_warning_handler(before);
-  }
+  Hush() { c10::WarningUtils::set_warning_handler(&silence); }
+  ~Hush() { c10::WarningUtils::set_warning_handler(before); }
 };
 inline void grow(const Tensor& t, int64_t bytes) {  // copies the old content in the order of the stream
   auto* storage = t.storage().unsafeGetStorageImpl();
@@ -374,7 +346,7 @@ inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, c
   launch([op, arguments, targets = std::move(targets), self] {
     Below below;
     at::NoGradGuard no_grad;
-    Hush hush(true);
+    Hush hush;
     Stack run = *arguments;  // a graph replays it
     const auto widened = widen(*self, run);
     op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &run);
@@ -436,11 +408,10 @@ inline bool on_the_queue(const c10::OperatorHandle& op, Operator& known, Stack* 
   }
   try {
     Below below;
-    Hush hush(known.hushed);
+    Hush hush;
     if (known.meta) known.meta->callBoxed(op, DispatchKeySet(DispatchKey::Meta), &meta);
     else op.redispatchBoxed(DispatchKeySet(DispatchKey::Meta), &meta);
-  } catch (const std::exception& error) {
-    if (log_in_step) fprintf(stderr, "emulated device: meta of %s: %.200s\n", known.name.c_str(), error.what());
+  } catch (const std::exception&) {
     return false;
   }
   // Outputs are allocated here: at the time and on the stream of the launch.
@@ -545,7 +516,7 @@ inline void at_once(const c10::OperatorHandle& op, Operator& known, Stack* stack
       take_bits(view, t);
       return view;
     }
-    if (known.view) wait_here(known.name);  // operators like `reshape` made a copy
+    if (known.view) wait_here();  // operators like `reshape` made a copy
     return to_device(t);
   };
   for (size_t k = stack->size() - known.from.size(); k < stack->size(); ++k) {
@@ -573,15 +544,10 @@ inline void fallback(const c10::OperatorHandle& op, Stack* stack) {
   if (!known.view) {
     const bool reads = known.reads || masked(known, *stack, begin);
     ++(reads ? known.times_read : known.times_in_step);
-    if (log_in_step && !reads && known.times_in_step == 1) fprintf(stderr, "emulated device: in step: %s\n", known.name.c_str());
     if (known.product) workspace();
+    current_queue().refuse_in_capture();
     launch([] {});
-    if (reads) {
-      wait_here(known.name);
-    } else {  // CUDA would not wait, so sync debug mode reports nothing
-      current_queue().drain();
-      faults().check();
-    }
+    wait_here();
   }
   at_once(op, known, stack, begin, count);
 }

@@ -53,45 +53,37 @@ const std::string LATE =
     "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
     "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1";
 
+const std::string ASSERTED = "CUDA error: device-side assert triggered" + LATE;
+
 struct Faults {
   std::mutex mutex;
-  std::map<int64_t, std::string> planted;  // by number of the launch: "launch", "assert"
+  std::set<int64_t> planted;  // numbers of the launches that fail
   bool no_kernel_image = false;
-  int code = 0;        // of the error that broke the context
-  std::string sticky;  // message of every later call
-  std::string once;    // error of a CPU kernel, reported once
+  std::atomic<bool> broken{false};  // the context: every later call of the driver fails
+  std::string once;  // error of a CPU kernel, reported once
   std::atomic<bool> any{false};
 
-  void poison(int with, std::string what) {
+  void break_context() {
     std::lock_guard<std::mutex> guard(mutex);
-    if (code) return;
-    code = with;
-    sticky = std::move(what);
-    any = true;
+    broken = any = true;
   }
   void report_once(std::string what) {
     std::lock_guard<std::mutex> guard(mutex);
     if (once.empty()) once = std::move(what);
     any = true;
   }
-  bool poisoned() {
-    std::lock_guard<std::mutex> guard(mutex);
-    return code != 0;
-  }
   // The error of every call of the driver after the context is broken, including calls that do not use the device.
   void check_sticky() {
-    if (!any) return;
-    std::lock_guard<std::mutex> guard(mutex);
-    if (code) raise(code, sticky);
+    if (broken) raise(710, ASSERTED);
   }
   void check() {
     if (!any) return;
+    check_sticky();
     std::string what;
     {
       std::lock_guard<std::mutex> guard(mutex);
-      if (code) raise(code, sticky);
       what.swap(once);
-      any = false;
+      any = broken.load();
     }
     TORCH_CHECK(what.empty(), what);
   }
@@ -105,7 +97,6 @@ inline Faults& faults() {
 // How kernels are interleaved with the thread that launches them.
 struct Pace {
   std::atomic<int64_t> delay_us{setting("EMULATED_CUDA_DELAY_US", 0)};
-  std::atomic<bool> held{false};
   // As in Windows' driver model: queued work reaches the device only at a wait or a query of an event.
   const bool batched = setting("EMULATED_CUDA_BATCH", 0) > 0;
   const int64_t device_wait_us = setting("EMULATED_CUDA_WAIT_US", 0);  // duration of a wait for an idle device
@@ -114,8 +105,6 @@ inline Pace& pace() {
   static auto* one = new Pace;
   return *one;
 }
-
-constexpr auto HELD_LIMIT = std::chrono::milliseconds(500);  // how long a wait for held kernels lasts before it raises
 
 // ------------------------------------------------------------------------------------------------ streams
 struct Graph {  // a captured graph: what its replay queues, in order
@@ -136,7 +125,7 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable work, progress;
   std::deque<Task> tasks;
-  uint64_t pushed = 0, submitted = 0, done = 0, kernels_done = 0, permits = 0;
+  uint64_t pushed = 0, submitted = 0, done = 0;
   bool started = false;
   std::shared_ptr<Graph> capturing;  // launches are recorded there instead of going to the worker
 
@@ -176,24 +165,6 @@ struct Queue {
     const auto target = pushed;
     wait(lock, [this, target] { return done >= target; });
   }
-  // Let the worker run `count` kernels that are held, and return how many it ran, when it has.
-  int64_t release(int64_t count) {
-    std::unique_lock<std::mutex> lock(mutex);
-    submit(lock);
-    int64_t waiting = 0;
-    for (const auto& task : tasks) waiting += task.kernel;
-    count = std::min(count, waiting);
-    permits += (uint64_t)count;
-    const auto target = kernels_done + (uint64_t)count;
-    work.notify_all();
-    wait(lock, [this, target] { return kernels_done >= target; });
-    return count;
-  }
-  void let_go() {
-    std::lock_guard<std::mutex> guard(mutex);
-    permits = 0;
-    work.notify_all();
-  }
 
  private:
   void submit(std::unique_lock<std::mutex>&) {
@@ -204,28 +175,20 @@ struct Queue {
   void wait(std::unique_lock<std::mutex>& lock, Condition over) {
     if (over()) return;
     lock.unlock();
-    bool in_time = true;
     {
       WithoutGil without;
       lock.lock();
-      while (!over() && in_time) {
-        if (!pace().held) progress.wait_for(lock, HELD_LIMIT, over);
-        else in_time = progress.wait_for(lock, HELD_LIMIT, over) || !pace().held;
-      }
+      progress.wait(lock, over);
       lock.unlock();  // before the interpreter's lock is taken again
     }
     lock.lock();
-    TORCH_CHECK(in_time, "emulated device: stream ", id, " of cuda:", device,
-                " is waited for, and its kernels are held: release them, or let them go");
   }
   void serve() {
     on_worker = true;
     c10::setThreadName("emulated_cuda");
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
-      work.wait(lock, [this] { return done < submitted && (!tasks.front().kernel || !pace().held || permits > 0); });
-      const bool kernel = tasks.front().kernel;
-      if (kernel && permits > 0) --permits;
+      work.wait(lock, [this] { return done < submitted; });
       {
         Task task = std::move(tasks.front());
         tasks.pop_front();
@@ -236,15 +199,14 @@ struct Queue {
         lock.lock();
       }
       ++done;
-      kernels_done += kernel;
       progress.notify_all();
     }
   }
   static void run(Task& task) {
     try {
-      if (!task.kernel || !faults().poisoned()) task.run();
+      if (!task.kernel || !faults().broken) task.run();
     } catch (const c10::IndexError&) {
-      faults().poison(710, "CUDA error: device-side assert triggered" + LATE);
+      faults().break_context();
     } catch (const c10::Error& error) {
       faults().report_once(std::string("emulated device: ") + error.what_without_backtrace());
     } catch (const std::exception& error) {
@@ -319,18 +281,11 @@ struct EventState {  // one recording of an event
     std::lock_guard<std::mutex> guard(mutex);
     return done;
   }
-  void wait_on_worker() {
-    on->submit();
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [this] { return done; });
-  }
   void wait() {
     WithoutGil without;
     on->submit();
     std::unique_lock<std::mutex> lock(mutex);
-    while (!done)
-      if (!changed.wait_for(lock, HELD_LIMIT, [this] { return done; }))
-        TORCH_CHECK(!pace().held, "emulated device: an event is waited for behind kernels that are held");
+    changed.wait(lock, [this] { return done; });
   }
 };
 struct Event {
@@ -354,7 +309,7 @@ inline std::shared_ptr<EventState> mark(Queue& queue) {
 }
 inline void wait_on(Queue& queue, std::shared_ptr<EventState> state) {
   queue.refuse_in_capture();
-  if (state && !state->query()) queue.push([state] { state->wait_on_worker(); }, false);
+  if (state && !state->query()) queue.push([state] { state->wait(); }, false);
 }
 
 }  // namespace emulated

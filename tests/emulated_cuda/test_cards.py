@@ -1,4 +1,4 @@
-"""The cards as torch and nvidia-smi describe them, compared with the profiles and the table of known machines."""
+"""The cards as torch and nvidia-smi describe them, kernels that are not computed, and planted faults."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ x = torch.ones(1 << 20, device="cuda")
 y = torch.ones(4, device="cuda")
 print(json.dumps([x.sum().item() == 1 << 20, (y + 1).tolist(), torch.cuda.memory_allocated() >= 4 << 20]))
 """
+FAILING = """
+import torch
+x = torch.zeros(3, device="cuda")
+for call in [lambda: x.add_(1)] * 3 + [torch.cuda.synchronize, lambda: x.add_(1)]:
+    try:
+        call()
+        print("fine")
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+"""
 
 
 def test_torch_describes_each_card_by_its_profile(emulated: None) -> None:
@@ -47,21 +57,26 @@ def test_profiles_are_in_the_table_of_known_machines() -> None:
     assert unknown == {"emulated"}
 
 
-@each("name", PROFILES)
-def test_nvidia_smi_describes_each_card(name: str) -> None:
-    card = PROFILES[name]
-    query = ["--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
-    done = run([*SMI, *query], {**os.environ, "EMULATED_CUDA": name})
-    assert done.stdout.strip() == f"{card.name}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}"
-
-
-def test_errors_of_nvidia_smi() -> None:
-    variables = {**os.environ, "EMULATED_CUDA": "t4,t4"}
-    assert run([*SMI, "--query-gpu=colour"], variables).stdout == 'Field "colour" is not a valid field to query.\n'
-    assert run([*SMI, "--query-gpu=index", "--id=1"], variables).stdout == "1\n"
-    assert run([*SMI, "--query-gpu=index", "--id=7"], variables).returncode == 6
+@each(
+    ("options", "status", "output"),
+    [
+        (["--query-gpu=name,memory.total,compute_cap"], 0, "Tesla T4, 14913, 7.5\nTesla T4, 14913, 7.5\n"),
+        (["--query-gpu=index", "--id=1"], 0, "1\n"),
+        (["--query-gpu=index", "--id=7"], 6, "No devices were found\n"),
+    ],
+)
+def test_nvidia_smi_describes_each_card(options: list[str], status: int, output: str) -> None:
+    done = run([*SMI, *options, "--format=csv,noheader,nounits"], {**os.environ, "EMULATED_CUDA": "t4,t4"})
+    assert (done.returncode, done.stdout) == (status, output)
 
 
 def test_large_kernels_are_launched_but_not_computed(emulated: None) -> None:
     done = run([sys.executable, "-c", LARGE], environment(computed=MIB))
     assert json.loads(done.stdout) == [False, [2, 2, 2, 2], True], done.stderr
+
+
+def test_failed_launch_is_reported_late_forever_and_only_in_the_named_process(emulated: None) -> None:
+    variables = environment(faults="pass-1/oom:1,assert:3", delay_us=100_000)  # the first launch fills `x`
+    message = "CUDA error: device-side assert triggered"
+    done = run([sys.executable, "-c", FAILING], variables)
+    assert done.stdout.splitlines() == ["fine", "fine", "fine", message, message], done.stderr

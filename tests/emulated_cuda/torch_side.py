@@ -41,11 +41,9 @@ def role() -> str:
 def faults() -> list[tuple[str, int]]:
     """List the faults of this process, each with its kind and its number (0 if it has none)."""
     planted = []
-    for text in filter(None, os.environ.get(FAULTS, "").replace(" ", "").split(",")):
+    for text in filter(None, os.environ.get(FAULTS, "").split(",")):
         whose, _, fault = text.rpartition("/")
         kind, _, number = fault.partition(":")
-        if kind not in ("launch", "assert", "oom", "no-kernel-image", "unavailable"):
-            raise RuntimeError(f"{FAULTS}: {text!r}; expected [ROLE/]launch:N, assert:N, oom:N, …")
         if whose in ("", role()):
             planted.append((kind, int(number or 0)))
     return planted
@@ -85,11 +83,13 @@ def install() -> None:
     lib.add_devices(len(cards))
     for index, card in enumerate(cards):
         lib.set_memory(index, card.memory_bytes, card.workspace_kib << 10)
+    plant = {
+        "oom": lambda number: lib.fail_allocation(number, 0),
+        "assert": lib.fail_launch,
+        "no-kernel-image": lambda _: lib.lack_kernels(),
+    }
     for kind, number in faults():
-        if kind == "oom":
-            lib.fail_allocation(number, 0)
-        else:
-            lib.plant(kind, number)
+        plant[kind](number)
     # `torch.version.cuda` stays that of the CPU build, None, because other libraries rely on it.
     started = _Started(lib)
     atexit.register(started.end)
@@ -98,7 +98,7 @@ def install() -> None:
     _randomness(torch, lib, len(cards), started)
     _streams(torch, lib, started)
     _graphs(torch, lib)
-    _storages(torch, lib)
+    _storages(torch)
     _settings(torch, lib)
 
 
@@ -112,13 +112,9 @@ class _Started:
     def _fork(self) -> None:
         self.forked = self.initialized  # a process that was forked earlier may initialise CUDA itself
 
-    @property
-    def bad_fork(self) -> bool:
-        return self.forked
-
     def now(self) -> None:
         """Initialise CUDA, as the first call that needs the device does. Raise RuntimeError in a forked process."""
-        if self.bad_fork:
+        if self.forked:
             raise RuntimeError(IN_A_FORK)
         import torch
 
@@ -128,11 +124,10 @@ class _Started:
         """Run all queued kernels, and write how operators ran."""
         if os.getpid() != self.pid:
             return
-        self.lib.let_go()
         self.lib.drain()
         if folder := os.environ.get(COUNTS):
             path = Path(folder, f"{role()}-{self.pid}.json")
-            path.write_text(json.dumps({"role": role(), "operators": self.lib.counts()}), encoding="utf-8")
+            path.write_text(json.dumps(self.lib.counts()), encoding="utf-8")
 
 
 def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
@@ -148,19 +143,9 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             L2_cache_size=card.l2_mib << 20,
             max_threads_per_multi_processor=card.threads_each,
             uuid=f"00000000-0000-0000-0000-{index:012d}",
-            warp_size=32,
-            regs_per_multiprocessor=65536,
-            shared_memory_per_block=49152,
-            shared_memory_per_multiprocessor=233472,
-            is_integrated=0,
-            is_multi_gpu_board=0,
-            pci_bus_id=index,
-            pci_device_id=0,
-            pci_domain_id=0,
         )
         for index, card in enumerate(cards)
     ]
-    sync_mode = [0]
 
     def number(device: Any = None) -> int:
         started.now()
@@ -181,10 +166,6 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             lib.set_device(index)
         return before
 
-    def set_sync_debug_mode(mode: Any) -> None:
-        sync_mode[0] = {"default": 0, "warn": 1, "error": 2}.get(mode, mode)
-        lib.set_sync_debug(sync_mode[0])
-
     def synchronize(device: Any = None) -> None:
         lib.synchronize(number(device))
 
@@ -192,7 +173,7 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     cuda._lazy_init = cuda.init = started.now
     cuda.is_available = lambda: True
     cuda.is_initialized = lambda: started.initialized and not started.forked
-    cuda._is_in_bad_fork = lambda: started.bad_fork
+    cuda._is_in_bad_fork = lambda: started.forked
     cuda.device_count = lambda: len(cards)
     cuda.current_device = lambda: (started.now(), lib.current_device())[1]
     cuda.set_device = set_device
@@ -205,47 +186,15 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     cuda.is_bf16_supported = lambda including_emulation=True: (
         including_emulation or cards[lib.current_device()].capability >= (8, 0)
     )
-    cuda.can_device_access_peer = lambda device, peer: number(device) != number(peer)
-    cuda.get_sync_debug_mode = lambda: sync_mode[0]
-    cuda.set_sync_debug_mode = set_sync_debug_mode
+    cuda.get_sync_debug_mode = lambda: 0  # a wait is no error or warning here
     torch._C._cuda_clearCublasWorkspaces = torch._C._host_emptyCache = lambda: None
 
 
 def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     number = torch.cuda._emulated_number
 
-    def memory_stats(device: Any = None) -> dict[str, int]:
-        figures = lib.stats(number(device))
-        pairs = (
-            ("allocated_bytes", "allocated", "peak"),
-            ("reserved_bytes", "reserved", "reserved_peak"),
-            ("active_bytes", "active", "peak"),
-            ("requested_bytes", "requested", "peak"),
-        )
-        stats = {
-            f"{key}.all.{moment}": figures[name]
-            for key, *both in pairs
-            for moment, name in zip(("current", "peak"), both, strict=True)
-        }
-        current = figures["allocations"] - figures["frees"]
-        counts = {"allocated": figures["allocations"], "freed": figures["frees"], "current": current}
-        return {
-            "num_ooms": figures["ooms"],
-            "num_alloc_retries": figures["retries"],
-            "num_device_alloc": figures["segments"],
-            "segment.all.current": figures["segments"],
-            **{f"allocation.all.{name}": count for name, count in counts.items()},
-            **stats,
-        }
-
     def reset_peak(device: Any = None) -> None:
         lib.reset_peak(number(device))
-
-    fractions: dict[int, float] = {}
-
-    def fraction(part: float, device: Any = None) -> None:
-        fractions[number(device)] = part
-        lib.set_limit(number(device), int(part * cards[number(device)].memory_bytes))
 
     def free_and_total(device: Any = None) -> tuple[int, int]:
         stats = lib.stats(number(device))
@@ -256,35 +205,16 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             for index in range(len(cards)):
                 lib.empty_cache(index)
 
-    def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list[dict[str, Any]]:
-        return [
-            {
-                "device": index,
-                "address": address,
-                "total_size": size,
-                "blocks": [
-                    {"size": bytes_of_block, "requested_size": requested, "state": state}
-                    for bytes_of_block, requested, state in blocks
-                ],
-            }
-            for index in range(len(cards))
-            for address, size, blocks in lib.segments(index)
-        ]
-
     for module in (torch.cuda, torch.cuda.memory):
-        module.memory_snapshot = memory_snapshot
         module.get_allocator_backend = lambda: "native"
-        module.memory_allocated = lambda device=None: lib.allocated(number(device))
+        module.memory_allocated = lambda device=None: lib.stats(number(device))["allocated"]
         module.max_memory_allocated = lambda device=None: lib.stats(number(device))["peak"]
         module.memory_reserved = lambda device=None: lib.stats(number(device))["reserved"]
         module.max_memory_reserved = lambda device=None: lib.stats(number(device))["reserved_peak"]
         module.reset_peak_memory_stats = module.reset_max_memory_allocated = reset_peak
         module.reset_accumulated_memory_stats = lambda device=None: None
-        module.memory_stats = memory_stats
         module.mem_get_info = free_and_total
         module.empty_cache = empty_cache
-        module.set_per_process_memory_fraction = fraction
-        module.get_per_process_memory_fraction = lambda device=None: fractions.get(number(device), 1.0)
 
 
 def _randomness(torch: Any, lib: Any, count: int, started: _Started) -> None:
@@ -418,10 +348,9 @@ def _graphs(torch: Any, lib: Any) -> None:
     torch.cuda.graphs._cuda_isCurrentStreamCapturing = torch._C._cuda_isCurrentStreamCapturing = lib.is_capturing
 
 
-def _storages(torch: Any, lib: Any) -> None:
-    """Replace two methods of storages, because torch's are compiled without CUDA's allocator."""
-    storage = torch.UntypedStorage
-    new, resize = storage.__new__, storage.resize_
+def _storages(torch: Any) -> None:
+    """Make storages on the device, because torch's constructor is compiled without CUDA's allocator."""
+    new = torch.UntypedStorage.__new__
 
     def make(cls: Any, *arguments: Any, **options: Any) -> Any:
         device = options.get("device")
@@ -429,13 +358,7 @@ def _storages(torch: Any, lib: Any) -> None:
             return new(cls, *arguments, **options)
         return torch.empty(arguments[0] if arguments else 0, dtype=torch.uint8, device=device).untyped_storage()
 
-    def resize_(self: Any, size: int) -> Any:
-        if self.device.type != "cuda":
-            return resize(self, size)
-        lib.resize_storage(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self), size)
-        return self
-
-    storage.__new__, storage.resize_ = make, resize_
+    torch.UntypedStorage.__new__ = make
 
 
 def _settings(torch: Any, lib: Any) -> None:
@@ -475,18 +398,3 @@ def delayed(delay_us: int) -> Iterator[None]:
         yield
     finally:
         lib.set_delay_us(0)
-
-
-@contextlib.contextmanager
-def held() -> Iterator[Callable[..., int]]:
-    """Hold every kernel inside `with`; the yielded function runs `count` kernels of a stream in order and counts them.
-
-    Kernels that were launched earlier run first. A wait for a held kernel raises RuntimeError, unless another thread
-    releases the kernel within half a second.
-    """
-    lib = sys.modules[MODULE]
-    lib.hold()
-    try:
-        yield lambda count=1, stream=0, device=0: lib.release(count, stream, device)
-    finally:
-        lib.let_go()
