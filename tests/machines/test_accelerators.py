@@ -12,132 +12,65 @@ import pytest
 import torch
 
 from tests.cases_in_one import each
+from tests.simulated_cuda import SimulatedCuda, in_use
 from trace_tools.machines import accelerators
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.metering.measurement import measure
 
 
-class Module:
-    """Simulate `torch.cuda`: each stream is busy until a time of the host's clock, which is also the device's."""
-
-    def __init__(self) -> None:
-        self.until: dict[tuple[int, str], float] = {}  # by device and stream
-        self.current = 0
-        self.log: list[str] = []
-        self.wait_s = 0.0  # duration of a wait on an idle device
-        self.bytes = {0: 0}  # by device
-
-    def launch(self, seconds: float, stream: str = "current", device: int = 0) -> None:
-        key = (device, stream)
-        self.until[key] = max(self.until.get(key, 0.0), time.perf_counter()) + seconds
-
-    def current_device(self) -> int:
-        return self.current
-
-    def device_count(self) -> int:
-        return len(self.bytes)
-
-    def memory_reserved(self, device: int | None = None) -> int:
-        return self.bytes[self.current if device is None else device]
-
-    memory_allocated = max_memory_allocated = max_memory_reserved = memory_reserved
-
-    def synchronize(self, index: int | None = None) -> None:
-        index = self.current if index is None else index
-        last = max((end for (device, _), end in self.until.items() if device == index), default=0.0)
-        self._sleep(max(last, time.perf_counter() + self.wait_s))
-
-    def device(self, index: int) -> Any:
-        module = self
-
-        class Switched:
-            def __enter__(self) -> None:
-                self.before, module.current = module.current, index
-                module.log.append(f"on {index}")
-
-            def __exit__(self, *_: object) -> None:
-                module.current = self.before
-
-        return Switched()
-
-    def Event(self, *, enable_timing: bool) -> Any:
-        module = self
-
-        class Event:
-            def record(self) -> None:
-                self.device = module.current
-                self.at = max(time.perf_counter(), module.until.get((self.device, "current"), 0.0))
-
-            def synchronize(self) -> None:
-                module._sleep(self.at)
-
-            def elapsed_time(self, other: Event) -> float:
-                assert self.device == other.device, "CUDA refuses to compare events of two devices"
-                return 1e3 * (other.at - self.at)
-
-        return Event()
-
-    def _sleep(self, until: float) -> None:
-        while time.perf_counter() < until:
-            time.sleep(0)
-
-
 @pytest.fixture
-def module() -> Module:
-    return Module()
+def cuda(monkeypatch: pytest.MonkeyPatch) -> SimulatedCuda:
+    return in_use(monkeypatch, SimulatedCuda())
 
 
-def test_work_is_waited_for_and_timed_to_its_end_on_every_stream(module: Module) -> None:
+def test_work_is_waited_for_and_timed_to_its_end_on_every_stream(cuda: SimulatedCuda) -> None:
     """Work of 50 ms on a side stream was once recorded as a step of 719 µs."""
-    gpu = Accelerator(module)
+    gpu = Accelerator(cuda)
     for stream in ("current", "side"):
         mark = gpu.start()
-        module.launch(0.001)
-        module.launch(0.05, stream)
-        assert 0.05 <= gpu.stop(mark) < 1.0
-        assert module.until[0, stream] <= time.perf_counter()
-        module.launch(0.05, stream)
+        cuda.launch(0.001)
+        cuda.launch(0.05, stream)
+        assert gpu.stop(mark) == pytest.approx(0.051 if stream == "current" else 0.05, rel=0.01)
+        assert cuda.until[0, stream] <= cuda.now
+        cuda.launch(0.05, stream)
         gpu.start()
-        assert module.until[0, stream] <= time.perf_counter(), "earlier work is waited for"
+        assert cuda.until[0, stream] <= cuda.now, "earlier work is waited for"
 
 
-def test_several_devices_are_waited_for_and_their_bytes_summed(module: Module) -> None:
+def test_several_devices_are_waited_for_and_their_bytes_summed(cuda: SimulatedCuda) -> None:
     """Only devices on which this process has memory are waited for: a wait on another one would initialize it."""
-    gpu = Accelerator(module)
-    module.bytes = {0: 512, 1: 1024, 2: 0}
+    gpu = Accelerator(cuda)
+    cuda.bytes = {0: 512, 1: 1024, 2: 0}
     mark = gpu.start()
-    module.launch(0.03, device=1)
-    assert gpu.stop(mark) >= 0.03
-    module.launch(0.03, device=2)
-    started = time.perf_counter()
+    cuda.launch(0.03, device=1)
+    assert gpu.stop(mark) == pytest.approx(0.03, rel=0.01)
+    cuda.launch(0.03, device=2)
     gpu.wait()
-    assert time.perf_counter() - started < 0.03
+    assert cuda.now < cuda.until[2, "current"]
     assert (gpu.allocated_bytes(), gpu.reserved_bytes(), gpu.peak_reserved_bytes()) == (1536, 1536, 1024)
     mark = gpu.start()
-    module.launch(0.02, device=1)
-    module.current = 1  # the step switches the device
-    assert gpu.stop(mark) >= 0.02
-    assert (module.current, module.log) == (1, ["on 0"])
+    cuda.launch(0.02, device=1)
+    cuda.current = 1  # the step switches the device
+    assert gpu.stop(mark) == pytest.approx(0.02, rel=0.01)
+    assert cuda.current == 1 and "on 0" in cuda.log
 
 
-@each("wait_us", [0, 60, 150])
-def test_times_are_right_on_hosts_with_slow_waits(wait_us: int) -> None:
-    """Work of 10 µs on the current stream takes less than 60 µs, and 20 ms on another stream are still counted."""
-    module = Module()
-    module.wait_s = wait_us * 1e-6
-    gpu, samples = Accelerator(module), []
-    for _ in range(9):
-        mark = gpu.start()
-        module.launch(10e-6)
-        samples.append(gpu.stop(mark))
-    assert 10e-6 <= sorted(samples)[2] < 60e-6
+@each("wait_us", [1, 60, 150])
+def test_times_are_right_on_hosts_with_slow_waits(wait_us: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work of 10 µs on the current stream takes 10 µs, and 20 ms on another stream are still counted."""
+    cuda = in_use(monkeypatch, SimulatedCuda())
+    cuda.wait_s = wait_us * 1e-6
+    gpu = Accelerator(cuda)
     mark = gpu.start()
-    module.launch(0.02, "side")
-    assert gpu.stop(mark) >= 0.02
+    cuda.launch(10e-6)
+    assert gpu.stop(mark) == pytest.approx(10e-6, rel=0.1)
+    mark = gpu.start()
+    cuda.launch(0.02, "side")
+    assert gpu.stop(mark) == pytest.approx(0.02, rel=0.02)
 
 
-class Batching(Module):
-    """Simulate a driver that sends commands to the device only at a wait or a query, as on Windows and WSL2."""
+class Batching(SimulatedCuda):
+    """A driver that sends commands to the device only at a wait or a query, as on Windows and WSL2."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,41 +78,32 @@ class Batching(Module):
 
     def synchronize(self, index: int | None = None) -> None:
         for event in self.queue:
-            event.at = time.perf_counter()
+            event.at = self.now
         self.queue.clear()
 
     def Event(self, *, enable_timing: bool) -> Any:
-        module = self
-
-        class Event:
-            def record(self) -> None:
-                module.queue.append(self)
-
-            def query(self) -> None:
-                module.synchronize()
-
-            synchronize = query
-
-            def elapsed_time(self, other: Any) -> float:
-                return 1e3 * (other.at - self.at)
-
-        return Event()
+        event = SimpleNamespace(query=self.synchronize, synchronize=self.synchronize)
+        event.record = lambda: self.queue.append(event)
+        event.elapsed_time = lambda other: 1e3 * (other.at - event.at)
+        return event
 
 
 def test_host_time_counts_with_a_batching_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that launches nothing was once called more than 10**10 times."""
-    gpu = Accelerator(Batching())
+    cuda = in_use(monkeypatch, Batching())
+    gpu = Accelerator(cuda)
     mark = gpu.start()
-    time.sleep(0.02)
-    assert 0.02 <= gpu.stop(mark) < 1.0
-    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(Batching()))
-    started = time.perf_counter()
-    measured = measure(lambda: None, repeats=5, min_seconds=0.02, max_seconds=0.2)
-    assert time.perf_counter() - started < 5 and 0 < measured.seconds < 1e-4
+    cuda.now += 0.02
+    assert gpu.stop(mark) == pytest.approx(0.02, rel=0.01)
+
+    def work() -> None:
+        cuda.now += 1e-5
+
+    assert measure(work, repeats=5, min_seconds=0.02, max_seconds=0.2).seconds == pytest.approx(1e-5, rel=0.1)
 
 
-def test_device_errors_are_recognized(module: Module) -> None:
-    gpu = Accelerator(module)
+def test_device_errors_are_recognized(cuda: SimulatedCuda) -> None:
+    gpu = Accelerator(cuda)
     assert gpu.is_its_error(torch.AcceleratorError("CUDA error: device-side assert triggered"))
     assert not any(map(gpu.is_its_error, (None, RuntimeError("shapes"), ValueError(), torch.OutOfMemoryError())))
 

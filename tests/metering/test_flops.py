@@ -226,7 +226,7 @@ def test_results_written_to_given_tensors_count_the_same() -> None:
 
 
 @each(
-    ("optimizer", "options", "each"),
+    ("optimizer", "options", "of_each"),
     [
         (torch.optim.SGD, {}, 2),
         (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.1}, 5),
@@ -235,7 +235,9 @@ def test_results_written_to_given_tensors_count_the_same() -> None:
         (torch.optim.AdamW, {}, 14),
     ],
 )
-def test_all_implementations_of_an_optimizer_count_the_same(optimizer: Any, options: dict[str, Any], each: int) -> None:
+def test_all_implementations_of_an_optimizer_count_the_same(
+    optimizer: Any, options: dict[str, Any], of_each: int
+) -> None:
     parameters = [nn.Parameter(torch.randn(n, 3)) for n in (2, 5, 7)]
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
@@ -243,7 +245,7 @@ def test_all_implementations_of_an_optimizer_count_the_same(optimizer: Any, opti
         instance = optimizer(parameters, lr=0.1, **options, **implementation)
         instance.step()
         counts = 3 * (optimizer is not torch.optim.SGD)  # of steps
-        assert counted(instance.step).flops == each * 3 * (2 + 5 + 7) + counts
+        assert counted(instance.step).flops == of_each * 3 * (2 + 5 + 7) + counts
 
 
 def test_integer_arithmetic_has_no_flops() -> None:

@@ -16,8 +16,7 @@ import pytest
 import torch
 
 from tests.cases_in_one import each
-from trace_tools.machines import accelerators
-from trace_tools.machines.accelerators import Accelerator
+from tests.simulated_cuda import SimulatedCuda, in_use
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import Count, Measurement, called_once, count, measure
 from trace_tools.metering.meters import Meter
@@ -177,74 +176,31 @@ def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
     assert printed.strip() == f"True None None {NO_OPERATOR}"
 
 
-class Cuda:
-    """Replaces `torch.cuda`, on a simulated clock: it reaches full speed after 40 ms of work, a third in a pause."""
+class Ramping(SimulatedCuda):
+    """A device that reaches full speed after 40 ms of work, and drops to a third in a pause of half a second."""
 
-    RAMP_MS, PAUSE_MS = 40.0, 500.0
-
-    def __init__(self) -> None:
-        self.busy_ms = self.host_ms = self.over_ms = 0.0
-        self.log: list[str] = []
-
-    def perf_counter(self) -> float:
-        return self.host_ms / 1e3
-
-    def rest(self, ms: float) -> None:
-        self.host_ms += ms
+    busy_s = 0.0
 
     def kernel(self) -> None:
-        self.log.append("kernel")
-        if self.host_ms - self.over_ms > self.PAUSE_MS:
-            self.busy_ms = 0.0
-        kernel_ms = 1.0 + 2.0 * max(0.0, 1.0 - self.busy_ms / self.RAMP_MS)
-        self.busy_ms += kernel_ms
-        self.over_ms = max(self.host_ms, self.over_ms) + kernel_ms
-        self.host_ms += 0.005
-
-    def synchronize(self, entry: str = "synchronize") -> None:
-        self.log.append(entry)
-        self.host_ms = max(self.host_ms, self.over_ms) + 0.01
-
-    def device_count(self) -> int:
-        return 1
-
-    def current_device(self) -> int:
-        return 1
-
-    def Event(self, *, enable_timing: bool) -> Any:
-        assert enable_timing
-        cuda = self
-
-        class Event:
-            def record(self) -> None:
-                cuda.log.append("record")
-                self.at = max(cuda.host_ms, cuda.over_ms)
-
-            def synchronize(self) -> None:
-                cuda.synchronize("waited")
-
-            def elapsed_time(self, end: Event) -> float:
-                return float(end.at - self.at)
-
-        return Event()
+        if self.now - self.until.get((0, "current"), 0.0) > 0.5:
+            self.busy_s = 0.0
+        seconds = 1e-3 * (1 + 2 * max(0.0, 1 - self.busy_s / 0.04))
+        self.busy_s += seconds
+        self.launch(seconds)
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
-    cuda = Cuda()
-    for module in (accelerators, measurement):
-        monkeypatch.setattr(module, "perf_counter", cuda.perf_counter)
-    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
-    return cuda
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Ramping:
+    return in_use(monkeypatch, Ramping())
 
 
-def test_cuda_measurements_use_the_clock_of_the_device(cuda: Cuda) -> None:
+def test_cuda_measurements_use_the_clock_of_the_device(cuda: Ramping) -> None:
     measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
-    assert (measured.device, len(measured.samples_s)) == ("cuda:1", 10)
-    assert measured.seconds == pytest.approx(0.001)
+    assert (measured.device, len(measured.samples_s)) == ("cuda:0", 10)
+    assert measured.seconds == pytest.approx(0.001, rel=1e-3)
     assert measured.calls_per_sample * 0.001 >= 0.2 / 10
-    batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
-    last = len(cuda.log) - cuda.log[::-1].index("kernel") + 3  # the event, the wait for it, and that for the device
+    batch = ["synchronize", "record", *["launch"] * measured.calls_per_sample, "record", "waited", "synchronize"]
+    last = len(cuda.log) - cuda.log[::-1].index("launch") + 3  # the event, the wait for it, and that for the device
     assert cuda.log[last - len(batch) : last] == batch
 
 
@@ -252,14 +208,14 @@ def measure_briefly(*functions: Any) -> Any:
     return measure(*functions, repeats=5, min_seconds=0.02, max_seconds=0.2)
 
 
-def test_a_pause_does_not_slow_the_next_measurement(cuda: Cuda) -> None:
-    cuda.rest(3000)
+def test_a_pause_does_not_slow_the_next_measurement(cuda: Ramping) -> None:
+    cuda.now += 3
     first, second = measure_briefly(cuda.kernel), measure_briefly(cuda.kernel)
-    assert first.seconds == pytest.approx(second.seconds) == pytest.approx(0.001)
-    before = cuda.busy_ms
+    assert first.seconds == pytest.approx(second.seconds, rel=1e-3) == pytest.approx(0.001, rel=1e-3)
+    before = cuda.busy_s
     measure_briefly(cuda.kernel)
-    assert cuda.busy_ms - before < 50, "a device that has just worked needs no long warm-up"
-    cuda.rest(3000)
+    assert cuda.busy_s - before < 0.05, "a device that has just worked needs no long warm-up"
+    cuda.now += 3
     first, second = measure_briefly(cuda.kernel, cuda.kernel)
     assert first.samples_s == pytest.approx(second.samples_s)
 
