@@ -11,6 +11,7 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.pages.browsing import show
+from trace_tools.lecture import vocabulary
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.charts.drawing import Drawing, colour
 from trace_tools.presentation.charts.plot import figure
@@ -25,10 +26,8 @@ HOSTILE = [
     '<use xlink:href="data:image/svg+xml,x"/>',
     '<image href="https://example.org/a.png"/>',
     '<image href="data:image/svg+xml;base64,AAAA"/>',
-    '<image href="javascript:alert(1)"/>',
     "<style>rect{fill:url(https://example.org)}</style>",
     '<rect style="fill:url(https://example.org/#a)"/>',
-    '<rect style="background:url(x);-moz-binding:url(x)"/>',
     '<rect fill="url(&quot;//example.org&quot;)"/>',
     '<rect fill="\\75rl(//example.org)"/>',
     '<rect fill="u/**/rl(//example.org)"/>',
@@ -36,7 +35,6 @@ HOSTILE = [
     '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x" onerror="alert(1)"/></foreignObject>',
     '<set attributeName="href" to="javascript:alert(1)"/><animate attributeName="x" values="1"/>',
     "<text>&lt;script&gt;alert(1)&lt;/script&gt;</text>",
-    '<text style="font: 10px url(x)">a</text>',
     '<rect id="&quot;&gt;&lt;script&gt;"/>',
     "<metadata><x/></metadata><iframe/><object/><video/>",
     "<?php x ?><!-- <script> -->",
@@ -51,13 +49,12 @@ def within(inner: str) -> str:
 @each("inner", HOSTILE)
 def test_cleaned_figures_run_and_load_nothing(inner: str) -> None:
     cleaned = clean(within(inner), "fig1", 'A "title" </title><script>', "x")
-    assert cleaned is not None
+    assert cleaned is not None and "<script" not in cleaned
     for element in fromstring(cleaned).iter():
         assert element.tag in {"svg", "title", "desc", "rect", "text", "use", "image", "g", "defs", "path"}
         for name, value in element.attrib.items():
             assert not name.startswith("on") and name not in ("style", "filter", "mask")
             assert "example.org" not in value and "javascript" not in value and "data:" not in value
-    assert "<script" not in cleaned
 
 
 @each(
@@ -86,88 +83,70 @@ def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
     assert 'width="133" height="67"' in cleaned  # points are 4/3 of a pixel
 
 
-def test_matplotlib_figures_survive_cleaning() -> None:
-    from matplotlib.figure import Figure
-
-    from trace_tools.lecture import vocabulary
-
-    drawn = Figure()
-    axes = drawn.subplots()
-    axes.plot([1, 2], [3, 4], label="line")
-    axes.imshow([[1, 2], [3, 4]])
-    axes.legend()
-    narrative: list[Narrative] = []
-    with vocabulary.listening(narrative.append):
-        vocabulary.plot(drawn, title="Mine")
-    cleaned = figure(narrative[0], "fig1") or ""
-    assert "<title" in cleaned and "Mine" in cleaned and "data:image/png" in cleaned
-    assert "style=" not in cleaned and "<style" not in cleaned
-    assert len(re.findall("<path", cleaned)) > 10
-
-
 def test_standalone_figures_have_colours_and_no_links() -> None:
     drawing = Drawing(100, 50)
     with drawing.linked("#L1", "a tip"):
         drawing.circle((1, 2), 3, fill=colour(0))
     written = standalone(drawing.svg("f", "T", "d"))
-    root = fromstring(written)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme:dark" in written
+    assert fromstring(written).tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme:dark" in written
     assert "<a " not in written and "</a>" not in written and "<title>a tip</title>" in written
 
 
-# --- the cleaner removes what a drawing library writes needlessly ---------------------------------
+# --- figures of a drawing library: nothing that is seen is lost ---
+
+
+def matplotlib_figure() -> Any:
+    """Return a figure with bars, markers, an image, a legend, turned text and clipping."""
+    matplotlib = pytest.importorskip("matplotlib.figure")
+    drawing = matplotlib.Figure(figsize=(5, 3))
+    drawing.patch.set_alpha(0)
+    axes, bits = drawing.subplots(1, 2)
+    axes.plot([1, 2, 3], [3.3333333, 1, 2], "o-", color=svg.PALETTE[0], label="loss")
+    axes.plot([1, 2, 9], [1, 2, 30], "--", color=svg.PALETTE[1])
+    axes.imshow([[1, 2], [3, 4]], extent=(1, 2, 1, 2))
+    axes.set_xlim(1, 3)
+    axes.set_ylabel("nat")
+    axes.legend()
+    for n in range(12):
+        bits.bar(n, 1, color=svg.PALETTE[n % 2], edgecolor=svg.SOFT, alpha=0.4)
+    return drawing
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[str, str]:
-    """Return a matplotlib figure (bars, markers, legend, turned text, clipping) as written, cleaned and embedded."""
+def figures() -> tuple[str, str]:
+    """Return a figure as matplotlib writes it, and cleaned."""
     matplotlib = pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
+    written = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "a", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
-        drawing = Figure(figsize=(5, 3))
-        drawing.patch.set_alpha(0)
-        axes, bits = drawing.subplots(1, 2)
-        axes.plot([1, 2, 3], [3.3333333, 1, 2], "o-", color=svg.PALETTE[0], label="loss")
-        axes.plot([1, 2, 9], [1, 2, 30], "--", color=svg.PALETTE[1])
-        axes.set_xlim(1, 3)
-        axes.set_ylabel("nat")
-        axes.legend()
-        for n in range(12):
-            bits.bar(n, 1, color=svg.PALETTE[n % 2], edgecolor=svg.SOFT, alpha=0.4)
-        written = io.StringIO()
-        drawing.savefig(written, format="svg", metadata={"Date": None})
+        matplotlib_figure().savefig(written, format="svg", metadata={"Date": None})
     source = written.getvalue()
-    cleaned = clean(source, "fig1", "A title", "What it shows") or ""
-    return {"source": source[source.index("<svg") :], "cleaned": cleaned}
+    return source[source.index("<svg") :], clean(source, "fig1", "A title", "What it shows") or ""
 
 
-def pixels(browser: Any, folder: Path, figure: str) -> Any:
-    image = pytest.importorskip("PIL.Image")
-    colours = ";".join(f"--s{n}:{colour}" for n, colour in enumerate(svg.PALETTE, start=1))
-    colours += f";--soft:{svg.SOFT};--paper:#fff"
-    style = f"body{{margin:0;background:#fff;color:#000;font-family:'DejaVu Sans'}} svg{{{colours}}}"
-    text = f"<!doctype html><style>{style}</style>{figure}"
-    (folder / "figure.html").write_text(text, encoding="utf-8")
-    show(browser, folder / "figure.html", (700, 450))
-    return image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L")
+def test_cleaned_figures_are_shorter_and_keep_text_and_references(figures: tuple[str, str]) -> None:
+    source, cleaned = figures
+    assert len(cleaned) < 0.65 * len(source) and "style=" not in cleaned and "<style" not in cleaned
+    words = [[t.text for t in fromstring(text).iter() if t.tag.endswith("text")] for text in figures]
+    assert words[0] == words[1] and "loss" in words[0] and "data:image/png" in cleaned
+    ids = re.findall(r'(?:url\(|href=")#([^")]+)', cleaned)
+    assert ids and all(f'id="{identity}"' in cleaned for identity in ids)
+    narrative: list[Narrative] = []
+    with vocabulary.listening(narrative.append):
+        vocabulary.plot(matplotlib_figure(), title="Mine")
+    recorded = figure(narrative[0], "fig1") or ""
+    assert "Mine" in recorded and len(re.findall("<path", recorded)) > 10
 
 
 @pytest.mark.slow
-def test_cleaning_keeps_the_picture(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
-    chops = pytest.importorskip("PIL.ImageChops")
-    source, cleaned = (pixels(browser, tmp_path, figure) for figure in figures.values())
-    assert source.getextrema()[0] < 100  # something was drawn
-    assert chops.difference(source, cleaned).getextrema()[1] < 64  # edges may move by a hundredth of a pixel
-
-
-def test_cleaned_figures_are_much_shorter_and_keep_their_text(figures: dict[str, str]) -> None:
-    sizes = {name: len(text) for name, text in figures.items()}
-    assert sizes["cleaned"] < 0.65 * sizes["source"]
-    words = [[t.text for t in fromstring(text).iter() if t.tag.endswith("text")] for text in figures.values()]
-    assert words[0] == words[1] and "loss" in words[0]
-
-
-def test_referenced_elements_keep_their_ids(figures: dict[str, str]) -> None:
-    ids = re.findall(r'(?:url\(|href=")#([^")]+)', figures["cleaned"])
-    assert ids and all(f'id="{id_}"' in figures["cleaned"] for id_ in ids)
+def test_cleaning_keeps_the_picture(browser: Any, tmp_path: Path, figures: tuple[str, str]) -> None:
+    image, chops = (pytest.importorskip(f"PIL.{name}") for name in ("Image", "ImageChops"))
+    colours = ";".join(f"--s{n}:{colour}" for n, colour in enumerate(svg.PALETTE, start=1))
+    style = f"body{{margin:0;background:#fff;color:#000;font-family:'DejaVu Sans'}} svg{{{colours};--paper:#fff;"
+    pictures = []
+    for text in figures:
+        page = f"<!doctype html><style>{style}--soft:{svg.SOFT}}}</style>{text}"
+        (tmp_path / "figure.html").write_text(page, encoding="utf-8")
+        show(browser, tmp_path / "figure.html", (700, 450))
+        pictures.append(image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L"))
+    assert pictures[0].getextrema()[0] < 100  # something was drawn
+    assert chops.difference(*pictures).getextrema()[1] < 64  # edges may move by a hundredth of a pixel

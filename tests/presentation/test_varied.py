@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from tests.cases_in_one import each
-from tests.pages.recording import Recording
+from tests.pages.recording import of_section
 from tests.pages.written import Page, html, markdown
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.overview import run_facts
@@ -16,23 +16,18 @@ from trace_tools.trace.model import Narrative, Process, Run, Scalar, Table, Text
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 RUN = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6)
-TIP = re.compile(r'<span role="tooltip".*?</span>')
-
-
-def varied(text: str) -> list[Varied]:
-    """Mark every number of a text as 1 in another run."""
-    return [Varied([m[0], "1"], ["2", "3"], m.start(), m.end()) for m in NUMBER.finditer(text)]
 
 
 def bare(html: str) -> str:
     """Remove the ranges of numbers from a text."""
-    html = re.sub(r'<p><span class="ranges">.*?</span></p>\n| <span class="ranges">.*?</span>', "", TIP.sub("", html))
+    html = re.sub(r'<span role="tooltip".*?</span>', "", html)
+    html = re.sub(r'<p><span class="ranges">.*?</span></p>\n| <span class="ranges">.*?</span>', "", html)
     return re.sub(r'<span class="varied".*?>(.*?)</span>', r"\1", html)
 
 
 def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) -> Trace:
-    recording = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
-    recording.step(recording.call(recording.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
+    recording, f = of_section(code)
+    recording.step(f, code, narrative=list(narrative), **step)
     return recording.trace(run=RUN)
 
 
@@ -41,9 +36,8 @@ def test_varied_numbers_have_accessible_range_tooltips() -> None:
     shown = to_html(text, varied=[Varied(["9.7", "3.49", "4.22"], ["9.9", "8.0"], 23, 26)], prefix="range-7")
     tip = '<span role="tooltip" id="range-7-0">3.49 … 9.7 in 3 warm runs; first runs: 8.0 … 9.9</span>'
     assert f'<strong><span class="varied" tabindex="0" aria-describedby="range-7-0">9.7{tip}</span></strong>' in shown
-    assert to_markdown(text, varied=[Varied(["9.7", "3.49"], None, 23, 26)]).strip() == (
-        r"Falls by a factor of **9.7 \[3.49 … 9.7\]**."
-    )
+    expected = r"Falls by a factor of **9.7 \[3.49 … 9.7\]**."
+    assert to_markdown(text, varied=[Varied(["9.7", "3.49"], None, 23, 26)]).strip() == expected
 
 
 @each(
@@ -61,22 +55,17 @@ def test_varied_numbers_have_accessible_range_tooltips() -> None:
     ],
 )
 def test_marking_numbers_does_not_change_the_text(text: str) -> None:
-    page = to_html(text, varied=varied(text))
+    varied = [Varied([m[0], "1"], ["2", "3"], m.start(), m.end()) for m in NUMBER.finditer(text)]
+    page, written = to_html(text, varied=varied), to_markdown(text, varied=varied)
     assert bare(page) == to_html(text)
-    written = to_markdown(text, varied=varied(text))
     assert not re.search("[\U000f0000-\U000ffffd]", page + written)
     for number in NUMBER.findall(text):  # each range is shown at its number or at the end
         assert re.search(rf">{re.escape(number)}<span role|[ >;]{re.escape(number)}: ", page), number
 
 
 def test_ranges_at_invalid_positions_are_skipped() -> None:
-    invalid = [
-        Varied(["1"], start=5, end=99),
-        Varied(["1"], start=3, end=2),
-        Varied(["1"]),
-        Varied(["1"], start=-4, end=2),
-    ]
-    assert to_html("Just 1.", varied=invalid) == to_html("Just 1.")
+    invalid = [Varied(["1"], start=start, end=end) for start, end in ((5, 99), (3, 2), (-4, 2))]
+    assert to_html("Just 1.", varied=[*invalid, Varied(["1"])]) == to_html("Just 1.")
     overlapping = [Varied(["1"], start=0, end=3), Varied(["2"], start=2, end=4)]
     assert to_html("1234", varied=overlapping).count("tooltip") == 1
 
@@ -98,43 +87,30 @@ def test_ranges_keep_the_format_of_the_runs(samples: list[Scalar], cold: list[Sc
 def test_table_cells_have_ranges() -> None:
     rows: list[list[Scalar]] = [["copy", 3.5], ["**add**", 4.25]]
     cells = [Varied([4.25, 5.5], [9.0], row=1, column=1), Varied(["a", "b"], row=0, column=0)]
-    table = Table(columns=["what", "ms"], rows=rows, varied=cells)
-    text = html(one_step(table, code="table(rows)"))
+    trace = one_step(Table(columns=["what", "ms"], rows=rows, varied=cells), code="table(rows)")
     tip = '<span role="tooltip" id="range-1-0">4.25 … 5.5 in 2 warm runs; first runs: 9</span>'
-    assert (
-        f'<td class="right"><span class="varied" tabindex="0" aria-describedby="range-1-0">4.25{tip}</span></td>'
-        in text
-    )
-    assert "<td><strong>add</strong></td>" in text
-    assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(one_step(table, code="table(rows)"))
+    assert f'aria-describedby="range-1-0">4.25{tip}</span></td>' in html(trace)
+    assert "<td><strong>add</strong></td>" in html(trace)
+    assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(trace)
 
 
-def test_a_page_shows_the_texts_of_other_runs() -> None:
+def test_texts_and_values_of_only_some_runs_are_labelled() -> None:
     trace = one_step(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
     page = Page(html(trace))
     assert "This is the text of 4 of 6 runs. Other runs:" in page.text("summary")
     assert "It is slower <b>." in page.text("others") and "In 1 run:" in page.text("others")
     assert "*This is the text of 4 of 6 runs; in 1: “It is slower \\<b\\>.”; in 1: “Undecided.”*" in markdown(trace)
-
-
-def test_text_of_only_some_runs_is_labelled() -> None:
-    trace = one_step(Text(text="It is faster."), runs=4)
-    assert "Said in 4 of 6 runs." in Page(html(trace)).text("label")
-    assert "4 of 6 runs" in markdown(trace)
-    both = one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
-    assert "3 of 6 runs" in html(both)
-    assert "runs say" not in html(one_step(Text(text="It is."))) + markdown(one_step(Text(text="It is.")))
-
-
-def test_values_show_variation_and_first_runs() -> None:
+    some = one_step(Text(text="It is faster."), runs=4)
+    assert "Said in 4 of 6 runs." in Page(html(some)).text("label") and "4 of 6 runs" in markdown(some)
+    assert "3 of 6 runs" in html(one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4))
+    always = one_step(Text(text="It is."))
+    assert "runs say" not in html(always) + markdown(always)
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
-    text = Page(html(one_step(code="x = 1", values=[("x", value)], annotated=True)))
-    assert "x = 2.5 … 3.5 · varies" in text.text("beside")
-    assert "first runs9.5, 9.75" in text.text("facts")
+    page = Page(html(one_step(code="x = 1", values=[("x", value)], annotated=True)))
+    assert "x = 2.5 … 3.5 · varies" in page.text("beside") and "first runs9.5, 9.75" in page.text("facts")
 
 
-def test_the_machine_page_says_how_often_a_process_ran_the_lecture() -> None:
-    trace = one_step()
-    for warm, text in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
-        run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])
-        assert dict(run_facts(make_document(replace(trace, run=run))))["passes"].endswith(text)
+@each(("warm", "text"), [(None, "runs the lecture once"), (2, "runs the lecture twice")])
+def test_the_machine_page_says_how_often_a_process_ran_the_lecture(warm: int | None, text: str) -> None:
+    run = replace(RUN, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])
+    assert dict(run_facts(make_document(replace(one_step(), run=run))))["passes"].endswith(text)

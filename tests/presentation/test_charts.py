@@ -1,0 +1,359 @@
+"""Figures: positions are proportional to what they show, and all that is left out is said."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from xml.etree.ElementTree import Element, fromstring
+
+import numpy as np
+import pytest
+
+from tests.cases_in_one import each
+from tests.messages import says
+from tests.presentation.reading import circles, places, read, words
+from trace_tools.analysis.rates import StatementTime, Timing
+from trace_tools.presentation.charts import plot
+from trace_tools.presentation.charts.distributions import histogram, samples
+from trace_tools.presentation.charts.drawing import Drawing, Scale, binary_ticks, decades, fitted, marker, width_of
+from trace_tools.presentation.charts.flame import flame
+from trace_tools.presentation.charts.memory import MemoryPoint, memory
+from trace_tools.presentation.charts.plot import describe, figure
+from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
+from trace_tools.presentation.charts.storage import places as storage_places
+from trace_tools.presentation.charts.storage import storage
+from trace_tools.presentation.charts.svg import standalone
+from trace_tools.trace.model import Machine, Peak, Plot, Scalar, Series, Statistics, Tensor
+
+
+def described(root: Element) -> str:
+    return next(root.iter("desc")).text or ""
+
+
+def links(root: Element) -> list[str | None]:
+    return [link.get("href") for link in root.iter("a")]
+
+
+# --- what figures consist of ---
+
+
+def test_lecture_text_is_escaped_shortened_and_coordinates_are_rounded() -> None:
+    drawing = Drawing(100, 50)
+    with drawing.linked('#a"b', "<tip>"):
+        drawing.text((1 / 3, 2), "<b>&", size=11)
+    root = read(drawing.svg("f", "T", "d"))
+    assert words(root) == ["<b>&"] and next(root.iter("text")).get("x") == "0.3"
+    assert links(root) == ['#a"b'] and root.get("role") == "group"
+    assert [title.text for title in root.iter("title")] == ["T", "<tip>"]
+    assert fitted("matmul", width_of("matmul", 11), 11) == "matmul"
+    assert fitted("matmul", width_of("matm", 11) + 1, 11) == "mat…" and fitted("matmul", 5, 11) == ""
+
+
+def test_markers_ticks_and_scales() -> None:
+    shapes = set()
+    for n in range(4):
+        drawing = Drawing(10, 10)
+        marker(drawing, (5, 5), n)
+        shapes |= {e.get("d", "disc") for e in read(drawing.svg("f", "T", "d")) if e.tag in ("path", "circle")}
+    assert len(shapes) == 4
+    assert decades(1e-9, 1e9, 5) == [1e-9, 1e-5, 1e-1, 1e3, 1e7]
+    assert binary_ticks(5 * 2**20) == [0, 2**21, 2**22]
+    assert Scale(0, 10, 100, 200)(5) == 150
+    assert Scale(1, 10_000, 0, 400, log=True)(100) == pytest.approx(200)
+
+
+# --- where the time went ---
+
+
+def time(code: str, ns: int, line: int = 0, inside: tuple[StatementTime, ...] = (), anchor: str = "") -> StatementTime:
+    return StatementTime(code, line, anchor or (f"L{line}" if line else ""), ns, 1, inside)
+
+
+def test_blocks_are_as_wide_as_their_time_below_callers() -> None:
+    inside = time("a()", 600, 1, (time("deep", 300, 9),)), time("b()", 400)
+    root = read(flame(time("main", 1_000, inside=inside), "time", "Where"))
+    main, a, deep, b = (
+        {k: float(v) for k, v in r.attrib.items() if k in ("x", "y", "width")} for r in root.iter("rect")
+    )
+    assert a["width"] + 1 == pytest.approx(0.6 * (main["width"] + 1), rel=0.01)
+    assert deep["width"] + 1 == pytest.approx(0.3 * (main["width"] + 1), rel=0.01)
+    assert b["x"] == pytest.approx(a["x"] + a["width"] + 1, rel=0.01)
+    assert main["y"] < a["y"] == b["y"] < deep["y"] and links(root) == ["#L1", "#L9"]
+    assert "line 1: a() · 600 ns, 60%" in [title.text for title in root.iter("title")]
+    overlapping = tuple(time(name, 1_000) for name in "abc")  # threads stay inside their caller
+    root = read(flame(time("main", 1_000, inside=overlapping), "time", "Where"))
+    edges = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter("rect")]
+    assert max(edges) <= float(root.get("width", 0))
+    assert flame(time("main", 0), "time", "Where") is None
+
+
+def test_sections_and_statements_link_to_the_sections_page() -> None:
+    deep = time("f()", 500, 2, (time("g()", 500, 3, (time("h()", 500, 4),)),))
+    lecture = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
+    root = read(flame(lecture, "time", "Where", rows=4))
+    assert links(root) == ["01-first.html", "01-first.html#L2", "01-first.html#L3"]
+    assert root.get("height") == str(4 * 24) and "h()" not in "".join(words(root))
+
+
+def test_samples_are_placed_by_time_and_histogram_bars_by_count() -> None:
+    root = read(samples(Timing("host", (100, 200, 300), (400,))))
+    marks = list(root.iter("circle"))
+    xs = [float(mark.get("cx", 0)) for mark in marks]
+    assert xs[2] - xs[1] == pytest.approx(xs[1] - xs[0]) == pytest.approx(xs[3] - xs[2])
+    assert [mark.get("fill") == "none" for mark in marks] == [False, False, False, True]  # cold ones are hollow
+    assert says(root.get("aria-label"), "3 warm", "100 ns", "300 ns", "first", "400 ns", "400 ns")
+    assert samples(Timing("host", (100,))) is None and samples(Timing("host", (7, 7))) is None
+    root = read(histogram(Statistics(-1, 1, histogram=[1, 0, 4, 2])))
+    bars = next(p.get("d", "") for p in root.iter("path"))
+    assert bars.count("M") == 3 and "v-48.0h" in bars and "v-24.0h" in bars and "v-12.0h" in bars
+    assert histogram(Statistics(0, 1)) is None
+
+
+# --- memory ---
+
+
+def test_the_line_follows_the_bytes_and_the_peak_is_labelled() -> None:
+    sizes = [(0, 0), (8192, 8192), (8192, 65536), (4096, 4096)]
+    points = [MemoryPoint(n, live, peak, f"line {10 + n}", f"#L{10 + n}") for n, (live, peak) in enumerate(sizes, 1)]
+    root = read(memory(points, "memory"))
+    line = next(p for p in root.iter("path") if p.get("stroke", "none") != "none" and "H" in p.get("d", ""))
+    heights = [y for _, y in places(line.get("d", ""))]
+    low, high = max(heights), min(heights)
+    assert heights[-1] - low == pytest.approx((high - low) / 2, abs=0.11)  # 4 KiB of 8
+    assert "line 13: 64 KiB" in words(root) and says(described(root), "4 steps", "64 KiB", "line 13", "4 KiB")
+    many = [MemoryPoint(n, 4096, 10**9 if n == 77_777 else 4096, f"line {n}", None) for n in range(1, 100_001)]
+    text = memory(many, "memory")
+    assert text is not None and len(text) < 60_000 and "line 77777" in text
+    assert memory([MemoryPoint(1, 64, 64, "line 1", None)] * 3, "memory") is None
+
+
+# --- rooflines ---
+
+FLOAT32 = (("float32", 1e11),)
+
+
+def test_points_and_ridge_are_placed_logarithmically() -> None:
+    points = (RoofPoint(1, 1e9, "a", "#L1"), RoofPoint(100, 1e9, "b", "#L2"), RoofPoint(1, 1e10, "c", "#L3"))
+    root = read(roofline([Roof("cpu", FLOAT32, 1e10, points)], "roof"))
+    a, b, c = circles(root)[:3]
+    two_decades, one_decade = b[0] - a[0], a[1] - c[1]
+    assert a[1] == b[1] and a[0] == c[0] and two_decades > 0 < one_decade
+    roof = next(p for p in root.iter("path") if (p.get("d") or "").count("L") == 2)
+    ridge = places(roof.get("d", ""))[1]
+    assert ridge[0] - a[0] == pytest.approx(two_decades / 2, abs=0.3)  # 1e11 / 1e10: 10 FLOP/byte
+    assert c[1] - ridge[1] == pytest.approx(one_decade, abs=0.3)
+    assert links(root) == ["#L1", "#L2", "#L3"]
+
+
+def test_each_of_many_machines_has_one_roof_and_is_described() -> None:
+    peaks = (*FLOAT32, ("bfloat16", 4e11), ("float64", 5e10))
+    roofs = [Roof(f"m{n}", peaks, 1e10, (RoofPoint(2, 1e9, "x", None),)) for n in range(5)]
+    roofs[1] = Roof("bare", (), None, ())  # it is not drawn, and the others keep their colours
+    root = read(roofline([*roofs, roofs[0]], "roof"))
+    lines = [path for path in root.iter("path") if (path.get("d") or "").count("L") == 2 and path.get("fill") == "none"]
+    assert len(lines) == 5
+    names = sorted(f"{label}: bfloat16 400 GFLOP/s" for label in ("m0", "m2", "m3", "m4", "m0"))
+    assert sorted(text for text in words(root) if ": " in text) == names
+    assert described(root).count("1 step, at most 1 GFLOP/s.") == 5
+    assert roofline([Roof("m", FLOAT32, None, ())], "roof") is None
+    assert "float32 100 GFLOP/s." in (roofline([Roof("m", FLOAT32, 1e10, ())], "roof") or "")
+
+
+PEAKS = [Peak(*peak, "t") for peak in (("float32", 1e12), ("bfloat16", 9e12), ("int8", 2e13), ("memory", 1e11))]
+EXTREME = [Peak("float32", 1.7e308, "t"), Peak("bfloat16", 5e-324, "t"), Peak("memory", 1e-310, "t")]
+
+
+@each(
+    ("peaks", "dtypes", "expected", "bandwidth"),
+    [
+        (PEAKS, [None], ["bfloat16"], 1e11),
+        (PEAKS, ["float32"], ["float32", "bfloat16"], 1e11),
+        (EXTREME, ["float32"], [], None),
+        ([Peak("memory", None, "not in the table")], [None], [], None),
+    ],
+)
+def test_a_roof_has_only_the_peaks_that_its_points_need(
+    peaks: list[Peak], dtypes: list[str | None], expected: list[str], bandwidth: float | None
+) -> None:
+    points = [RoofPoint(1, 1e9, "a", dtype=dtype) for dtype in dtypes]
+    roof = roof_of("g", Machine("g", "g", "cuda", peaks=peaks), points)
+    assert [name for name, _ in roof.peaks] == expected and roof.bytes_per_second == bandwidth
+    assert ("no known peak" in described(read(roofline([roof], "roof")))) == (not expected)
+
+
+def test_extreme_rates_are_left_out() -> None:
+    assert roof_of("g", Machine("g", "g", "cuda"), [RoofPoint(1, 1e308, "a"), RoofPoint(1e-300, 1, "b")]).points == ()
+    ends = roof_of("g", Machine("g", "g", "cuda", peaks=[Peak("float32", 1e100, "t"), Peak("memory", 1e-100, "t")]), ())
+    assert roofline([ends], "roof")
+
+
+def test_a_step_far_below_its_roof_is_counted_with_its_rate() -> None:
+    near, toy = (RoofPoint(1, 5e9, "a", None), RoofPoint(100, 9e10, "b", None)), RoofPoint(1, 9e4, "toy()", "#L9")
+    without_toy = read(roofline([Roof("cpu", FLOAT32, 1e10, near)], "roof"))
+    with_toy = read(roofline([Roof("cpu", FLOAT32, 1e10, (*near, toy))], "roof"))
+    assert circles(with_toy) == circles(without_toy)
+    [summary] = [text for text in words(with_toy) if says(text, "far below", "1 step", "thousandth", "90 kFLOP/s")]
+    assert summary in described(with_toy)
+    toys = (RoofPoint(1, 1e3, "a", None), RoofPoint(1, 1e5, "b", None))
+    for peaks, bandwidth in ((FLOAT32, 1e10), ((), None)):  # without a near step or a roof, the axis is not cut
+        root = read(roofline([Roof("cpu", peaks, bandwidth, toys)], "roof"))
+        a, b = circles(root)[:2]
+        assert a[1] > b[1] and not any("far below" in text for text in words(root))
+
+
+def test_names_cover_neither_points_nor_each_other() -> None:
+    points = tuple(RoofPoint(10 + n / 50, 1e10, f"step {n}") for n in range(16))
+    root = read(roofline([Roof("cpu", FLOAT32, 1e10, points)], "roof"))
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in circles(root)[:16]]
+    names = [text for text in root.iter("text") if (text.text or "").startswith("step ")]
+    assert 2 <= len(names) < 16
+    for name in names:
+        x, y, wide = float(name.get("x", 0)), float(name.get("y", 0)), width_of(name.text or "", 11)
+        left = x - wide * {"middle": 0.5, "end": 1}.get(name.get("text-anchor", ""), 0)
+        assert all(left >= b[2] or left + wide <= b[0] or y - 8 >= b[3] or y <= b[1] for b in taken)
+        taken.append((left, y - 8, left + wide, y))
+
+
+# --- storages ---
+
+
+def tensor(shape: list[int], strides: list[int], offset: int = 0, cells: int = 6, **more: list[float] | None) -> Tensor:
+    count = math.prod(shape)
+    elements = more.get("elements", [float(n) for n in range(count)])
+    sizes = {"storage": "A", "storage_bytes": 4 * cells, "elements": elements}
+    return Tensor("float32", shape, "cpu", 4 * count, strides, offset, **sizes)
+
+
+def rows_of(root: Element) -> list[list[tuple[float, str]]]:
+    """Return the numbers in each row below the cells: position and text."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for text in root.iter("text"):
+        if re.match(r"var\(--s\d", text.get("fill", "")):
+            rows.setdefault(float(text.get("y", 0)), []).append((float(text.get("x", 0)), text.text or ""))
+    return [rows[y] for y in sorted(rows)]
+
+
+def test_the_elements_of_a_view_are_numbered_in_reading_order() -> None:
+    view = np.arange(6).reshape(2, 3).T[1:]
+    root = read(storage("x", tensor([2, 3], [3, 1]), [("y", tensor([2, 2], [1, 3], 1))]))
+    of_x, of_y = rows_of(root)
+    cell = of_x[1][0] - of_x[0][0]
+    assert [int(number) for _, number in of_x] == [*range(6)]
+    columns = {int(number): round((at - of_x[0][0]) / cell) for at, number in of_y}
+    assert [columns[n] for n in range(4)] == view.flatten().tolist()  # each element equals its address
+    precise = [1.2345, -0.0002938, 1234567.0, -3.0]
+    shown = words(read(storage("x", tensor([2, 2], [2, 1], cells=4, elements=precise), [])))
+    numbers = [float(word) for word in shown if word[0] in "-1234567890"]
+    assert [number for number in numbers if number not in range(4)] == pytest.approx(precise, rel=1e-3)
+
+
+def test_trivial_and_large_storages_are_not_drawn() -> None:
+    expanded = tensor([1000, 1000], [0, 0], cells=1, elements=None)
+    for one in (tensor([6], [1]), tensor([10, 10], [10, 1], cells=100), expanded, Tensor("float32", [2], "cpu")):
+        assert storage("x", one, []) is None
+    assert storage("x", tensor([2], [1]), [("huge", expanded)]) is not None
+
+
+def test_a_drawing_reports_what_it_leaves_out() -> None:
+    first = 31 * 32 + 20
+    root = read(storage("row", tensor([4], [1], first, 1024), []))
+    assert {*map(str, range(first, first + 4))} <= {*words(root)}  # the addresses of its elements
+    assert len(rows_of(root)[0]) == 4
+    assert f"… {1024 - 12:,} more of 1,024 elements, {first:,} of them before these" in words(root)
+    views = [(f"view{n}", tensor([1], [1], n, 20)) for n in range(20)]
+    root = read(storage("x", tensor([20], [1], cells=20), views))
+    [omitted] = [word for word in words(root) if word.startswith("… ")]
+    assert len({word.partition(" ")[0] for word in words(root)} & {name for name, _ in views}) == 5
+    assert says(omitted, "15 more tensors", "view5", "9 more")
+    partly_recorded = Tensor("float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24)
+    assert any(says(text, "… 6 of 6 elements", "trace") for text in words(read(storage("x", partly_recorded, []))))
+
+
+@each("seed", range(10))
+def test_storage_positions_equal_those_of_numpy(seed: int) -> None:
+    draw = random.Random(seed)
+    base = np.arange(48)
+    view = base.reshape(draw.choice([(48,), (6, 8), (2, 3, 8), (1, 48), (48, 1, 1)]))
+    view = view[draw.randrange(view.shape[0]) :: draw.choice([1, 2])]
+    view = np.broadcast_to(view.T, (draw.choice([1, 2]), *view.T.shape))
+    strides = [stride // base.itemsize for stride in view.strides]
+    offset = int(view.flatten()[0]) if view.size else 0
+    tensor = Tensor("int64", list(view.shape), "cpu", strides=strides, offset=offset)
+    assert storage_places(tensor, 100) == view.flatten().tolist() and storage_places(tensor, view.size - 1) == []
+
+
+@each(
+    ("shape", "strides"),
+    [([1 << 28], [1]), ([10**6, 10**6], [0, 0]), ([0, 10**12], [1, 1]), ([10**30], [10**30]), ([2], None)],
+)
+def test_unlistable_storage_positions_are_empty(shape: list[int], strides: list[int] | None) -> None:
+    assert storage_places(Tensor("float32", shape, "meta", strides=strides), 256) == []
+
+
+# --- plots of the lecture ---
+
+
+def plotted(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Plot:
+    return Plot(title="T", x_label="n", y_label="t", series=[Series("a", x, y, style)], **more)
+
+
+def drawn(record: Plot) -> Element:
+    return fromstring(figure(record, "f") or "")
+
+
+def bars(root: Element, number: int = 1) -> list[tuple[float, float]]:
+    """Return the lower and upper ends of the bars in the n-th colour, without the legend's."""
+    paths = [p.get("d", "") for p in root.iter("path") if (p.get("fill") or "").startswith(f"var(--s{number},")]
+    ends = [sorted(y for _, y in places(path)) for path in paths if path]
+    return [(ys[-1], ys[0]) for ys in ends if ys[-1] - ys[0] > 8]
+
+
+def test_a_line_goes_through_its_points_and_breaks_at_gaps() -> None:
+    root = drawn(plotted("line", [0, 1, 2, 3, 4], [0.0, 1.0, None, 1.0, 0.0]))
+    path = next(p.get("d", "") for p in root.iter("path") if p.get("stroke") == "var(--s1, #2f6fdd)")
+    corners = places(path)
+    assert path.count("M") == 2 and len(corners) == 4
+    xs = [x for x, _ in corners]
+    assert xs[1] - xs[0] == pytest.approx(xs[3] - xs[2], abs=0.2) == pytest.approx((xs[2] - xs[1]) / 2, abs=0.2)
+    assert corners[0][1] == corners[3][1] > corners[1][1] == corners[2][1]
+
+
+def test_bars_start_at_zero_and_are_stacked_with_their_sum() -> None:
+    root = drawn(plotted("bars", ["one", "two"], [10, -5]))
+    up, down = bars(root)
+    assert up[0] == pytest.approx(down[1], abs=0.2) and up[0] - up[1] == pytest.approx(2 * (down[0] - down[1]), abs=0.3)
+    assert {"one", "two", "10", "-5"} <= set(words(root))
+    parts = {"weights": [2.0, 4.0], "none": [0.0, 0.0], "states": [6.0, None]}
+    root = drawn(Plot(title="T", series=[Series(name, ["one", "two"], ys, "stacked") for name, ys in parts.items()]))
+    (two, _), [six] = bars(root, 1), bars(root, 3)
+    assert six[0] == pytest.approx(two[1], abs=0.2)
+    assert six[0] - six[1] == pytest.approx(3 * (two[0] - two[1]), abs=0.5)
+    assert {"8", "4", "6", "2", "weights", "none", "states"} <= set(words(root))
+    names: list[Scalar] = [f"a long name {n}" for n in range(6)]
+    root = drawn(Plot(y_label="bytes", series=[Series("a", names, [2**20 * n for n in range(1, 7)], "stacked")]))
+    assert {"2 MiB", "4 MiB"} <= set(words(root))  # bytes have binary ticks
+
+
+@pytest.mark.slow
+@each("style", ["line", "points", "bars", "stacked", "steps"])
+def test_plots_are_reproducible_and_accept_extreme_numbers(style: str) -> None:
+    record = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
+    first = figure(record, "fig1")
+    plot._drawn.cache_clear()
+    assert first is not None and first == figure(record, "fig1")
+    fromstring(standalone(first))
+    xs: list[Scalar] = [1, *range(100, 1500, 100)]
+    for ys in ([5e-324, 1.7e308], [1e-320], [0, -1, 1], [10**400, 1]):
+        heights: list[Scalar] = [ys[n % len(ys)] for n in range(len(xs))]
+        for scale in ("log", "linear"):
+            assert figure(plotted(style, xs, heights, x_scale=scale, y_scale=scale), "f")
+
+
+def test_a_plot_without_numbers_is_none_and_names_are_escaped() -> None:
+    assert figure(plotted("line", [1, 2], [float("nan"), None]), "f") is figure(Plot(series=[]), "f") is None
+    named = Plot(title="$x$", series=[Series("<script>$\\frac{", ["a", "$b_"], [1, 2], "bars")] * 2)
+    text = figure(named, "f") or ""
+    assert "&lt;script&gt;$\\frac{" in text and "$b_" in text
+    in_words = "across: n, up: t. a: 3 values from 1 to 3."
+    assert describe(plotted("line", [1, 2, 3], [3.0, None, 1.0])) == in_words
