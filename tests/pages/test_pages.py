@@ -67,6 +67,6 @@ def test_the_policy_allows_the_hosts_of_media_on_the_web() -> None:
     recording, f = of_section("x = 1")
     recording.step(f, "x = 1", narrative=media, values=[("x", Value("int", 1))])
     policy = html(recording.trace()).partition('Content-Security-Policy" content="')[2].partition('"')[0]
-    assert policy.count("https:") == 2
-    assert "img-src &#39;self&#39; data: https://image.example;" in policy
-    assert "media-src &#39;self&#39; data: https://video.example" in policy
+    assert policy.count("https:") == 4
+    assert "img-src &#39;self&#39; data: https://image.example https://video.example;" in policy
+    assert "media-src &#39;self&#39; data: https://image.example https://video.example;" in policy

@@ -55,7 +55,7 @@ def html_pages(trace: Trace) -> dict[str, str]:
     """Return the HTML pages of a machine by their names."""
     document = make_document(trace)
     writer = HtmlWriter(document, SiteContext(picture=lambda address: None))
-    pages = {section.slug: writer.section(section) for section in document.sections}
+    pages = {section.slug: writer.section(section)[0] for section in document.sections}
     return pages | {"index": writer.index(), "setup": writer.setup() or ""}
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -37,7 +37,6 @@ from trace_tools.pages.document import (
     Document,
     MarginNote,
     Narration,
-    Notice,
     Section,
     narratives,
     prefix,
@@ -56,10 +55,9 @@ from trace_tools.pages.section_charts import section_figures, views_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
-from trace_tools.presentation.page_shell import Assets, allowed, assets, highlighted
+from trace_tools.presentation.page_shell import IMAGES, Assets, allowed, assets, highlighted
 from trace_tools.presentation.report import templates_with_reports
-from trace_tools.trace.model import Explore, Image, Step, Trace, Value, Video
-from trace_tools.util import formats
+from trace_tools.trace.model import Explore, Image, Step, Trace, Value
 from trace_tools.util.interpreter import collector_paused
 
 DOTS = 6  # number of colours for storages
@@ -82,6 +80,7 @@ ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
+    templates.filters["minutes"] = partial(reading_minutes, deeper=None)
     templates.filters |= {"counted_once": counted_once, "stretches": stretches}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
@@ -105,122 +104,78 @@ class HtmlWriter:
     def __init__(self, document: Document, site: SiteContext) -> None:
         self._document = document
         self._site = site
-        self._sections: dict[str, tuple[str, str]] = {}  # page and data, by slug
 
-    def section(self, section: Section) -> str:
-        """Return the page of one section."""
-        return self._section(section)[0]
-
-    def section_data(self, section: Section) -> str:
-        """Return the script for a section's page: the player's steps, results for the pages of other machines."""
-        return self._section(section)[1]
-
-    def _section(self, section: Section) -> tuple[str, str]:
-        """Return the page of a section and its data, which are made together and once."""
-        if section.slug in self._sections:
-            return self._sections[section.slug]
-        sections, site = self._document.sections, self._site
+    def section(self, section: Section) -> tuple[str, str]:
+        """Return the page of one section, and its script: the player's steps, results for other machines' pages."""
+        sections = self._document.sections
         at = sections.index(section)
         floored = floors_block(timed_lines(section), known_machines())
-        drawn = section_figures(section, self._document)
-        explored = _explored(section)
-        page = self._page(
+        page = self._written(
             "section.html.j2",
-            _HtmlPage(self._document, site, section, section.blocks, section.shared),
-            _allowing(
-                assets("page", "questions", "figures"),
-                section.blocks,
-                self._site.picture,
-            ),
-            overview.section_notices(section),
-            section=section,
+            section,
+            assets=_allowing(assets("page", "questions", "figures"), section.blocks, self._site.picture),
+            notices_shown=(*self._document.notices, *overview.section_notices(section)),
             floored=bool(floored),
-            drawn=drawn,
+            drawn=section_figures(section, self._document),
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
-        data = {
-            "steps": step_block(section),
-            "lines": results_block(section),
-            "floors": floored,
-        }
-        script = explorations.script(explored)
-        self._sections[section.slug] = page, f"page.section = {json.dumps(data)};\n{script}"
-        return self._sections[section.slug]
+        data = json.dumps({"steps": step_block(section), "lines": results_block(section), "floors": floored})
+        return page, f"page.section = {data};\n{explorations.script(_explored(section))}"
 
     def index(self) -> str:
         """Return the machine's own index."""
-        document = self._document
-        around = (*document.opening, *document.setup)
-        return self._page(
-            "index.html.j2",
-            _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
-            _allowing(assets("page", "index", "report", "figures"), around, self._site.picture),
-            overview.document_notices(document),
-        )
+        document, files = self._document, assets("page", "index", "report", "figures")
+        files = _allowing(files, (*document.opening, *document.setup), self._site.picture)
+        notices = (*document.notices, *overview.document_notices(document))
+        return self._written("index.html.j2", assets=files, notices_shown=notices)
+
+    def setup(self) -> str | None:
+        """Return the page of the code outside sections; None without such code."""
+        if not overview.around(self._document):
+            return None
+        files, notices = assets("page", "figures"), self._document.notices
+        return self._written("setup.html.j2", assets=files, notices_shown=notices, is_setup=True)
 
     def single_page(self) -> str:
         """Return the lecture as one page: its introduction, all sections, the code around them, the run."""
-        document, around = self._document, overview.around(self._document)
-        outside = (*document.opening, *document.setup)
-        run = _HtmlPage(document, self._site, None, outside, shared_storages(document.opening))
-        setup = _HtmlPage(document, self._site, None, outside, shared_storages(around))
+        document, explored, lines = self._document, dict[str, Explore](), dict[str, list[Step]]()
         parts: dict[str, str] = {}  # by id
-        explored: dict[str, Explore] = {}
-        lines: dict[str, list[Step]] = {}
-        linked = prose.linked.set(partial(_link, document, "index"))
         for section in document.sections:
-            prose.linked.set(partial(_link, document, section.slug))
-            parts[section.slug] = self._part(
-                "lesson.html.j2",
-                _HtmlPage(document, self._site, section, section.blocks, section.shared),
-                section=section,
-                notices_shown=[*overview.section_notices(section)],
-                drawn=section_figures(section, document),
-                floored=False,
+            notices, drawn = [*overview.section_notices(section)], section_figures(section, document)
+            parts[section.slug] = self._written(
+                "lesson.html.j2", section, whole=True, notices_shown=notices, drawn=drawn
             )
             explored |= _explored(section)
             lines |= timed_lines(section)
-        prose.linked.set(partial(_link, document, "index"))
-        if around:
-            title = "<h1>Code outside the sections</h1>"
-            parts[overview.SETUP] = title + self._part("around.html.j2", setup)
+        if overview.around(document):
+            code = self._written("around.html.j2", whole=True)
+            parts[overview.SETUP] = f"<h1>Code outside the sections</h1>{code}"
         first = ""
         if document.sections:
-            row = overview.MachineRow(document.machine.name, ".", document)
-            cover = overview.cover(document)
+            row, cover = overview.MachineRow(document.machine.name, ".", document), overview.cover(document)
             explored |= cover.explored
-            first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
+            covered = _covered(cover, document, self._site)
+            first = self._written("promise.html.j2", whole=True, first=row, **covered)
         floored = floors_block(lines, known_machines())
-        text = self._page(
+        return self._written(
             "whole.html.j2",
-            run,
-            _alone(explored, floored),
-            overview.document_notices(document),
+            assets=_alone(explored, floored),
+            notices_shown=(*document.notices, *overview.document_notices(document)),
             floored=bool(floored),
             whole=[(identity, Markup(part)) for identity, part in parts.items()],
             first=Markup(first),
         )
+
+    def _written(self, template: str, section: Section | None = None, **more: Any) -> str:
+        """Return a page or a part of it; on one page of all, links of its prose lead to the other parts."""
+        page = _HtmlPage(self._document, self._site, section)
+        names = {} if section is None else {"section": section}
+        link = partial(_link, self._document, "index" if section is None else section.slug)
+        linked = prose.linked.set(link if self._document.one_page else prose.safe_url)
+        text = _environment().get_template(template).render(document=self._document, page=page, **names, **more)
         prose.linked.reset(linked)
         return text
-
-    def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
-        return _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
-
-    def setup(self) -> str | None:
-        """Return the page of the code outside sections; None without such code."""
-        document, around = self._document, overview.around(self._document)
-        if not around:
-            return None
-        blocks = (*document.opening, *document.setup)
-        page = _HtmlPage(document, self._site, None, blocks, shared_storages(around))
-        return self._page("setup.html.j2", page, assets("page", "figures"), (), is_setup=True)
-
-    def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
-        document = self._document
-        notices_shown = (*document.notices, *notices)
-        template_of = _environment().get_template(template)
-        return template_of.render(document=document, page=page, assets=assets, notices_shown=notices_shown, **more)
 
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
@@ -248,20 +203,12 @@ def _explored(section: Section) -> dict[str, Explore]:
     return {f"said-{it.number}": it.narrative for it in narrations if isinstance(it.narrative, Explore)}
 
 
-def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
+def _allowing(files: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
     """Allow the hosts of a page's images and videos on the web, and video files next to it."""
-    shown = [it for it in narratives(blocks) if isinstance(it, Image)]  # and videos
-    hosts: dict[str, set[str]] = {"image": set(), "video": set()}
-    for it in shown:
-        if on_the_web(it.url) and picture(it.url) is None:
-            parts = urlsplit(it.url)
-            hosts[it.kind].add(f"{parts.scheme}://{parts.netloc}")
-    policy = page_assets.policy
-    if hosts["image"]:
-        policy = policy.replace("img-src 'self' data:", " ".join(["img-src 'self' data:", *sorted(hosts["image"])]))
-    if any(isinstance(it, Video) for it in shown):
-        policy += "; " + " ".join(["media-src 'self' data:", *sorted(hosts["video"])])
-    return replace(page_assets, policy=policy)
+    shown = [it.url for it in narratives(blocks) if isinstance(it, Image)]  # and videos
+    parts = (urlsplit(url) for url in shown if on_the_web(url) and picture(url) is None)
+    sources = " ".join(["'self' data:", *sorted({f"{part.scheme}://{part.netloc}" for part in parts})])
+    return replace(files, policy=files.policy.replace(IMAGES, f"img-src {sources}; media-src {sources}"))
 
 
 def _alone(explored: Mapping[str, Explore], floored: str) -> Assets:
@@ -270,7 +217,7 @@ def _alone(explored: Mapping[str, Explore], floored: str) -> Assets:
     data = f"page.section = {json.dumps({'floors': floored})};\n" if floored else ""
     more = assets(*(["compare"] if floored else []), *(["explore"] if explored else [])).js
     files = allowed(shown.css, f"{shown.js}{data}{_inline(explorations.script(explored))}{more}")
-    return replace(files, policy=files.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
+    return replace(files, policy=files.policy.replace(IMAGES, "img-src data:; media-src data:"))
 
 
 def _inline(script: str) -> str:
@@ -279,10 +226,8 @@ def _inline(script: str) -> str:
 
 
 def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> dict[str, Any]:
-    """Return, for a template, the figure and the code that are marked `@cover`, with their writers."""
-    section = cover.code[0] if cover.code is not None else None
-    blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
-    writer = _HtmlPage(document, site, section, blocks, shared)
+    """Return, for a template, the figure and the code that are marked `@cover`, with their writer."""
+    writer = _HtmlPage(document, site, cover.code[0] if cover.code is not None else None)
     return {"cover": cover, "narration": writer.narration, "code_page": writer}
 
 
@@ -321,13 +266,20 @@ def site_index(
 
 @dataclass(frozen=True)
 class _HtmlPage:
-    """The data of one page for the templates, with its blocks and the storages that several expressions share."""
+    """The data of one page for the templates: of a section, or of the code outside the sections."""
 
     document: Document
     site: SiteContext
     section: Section | None
-    blocks: Sequence[Block]
-    shared: Sequence[str]
+
+    @cached_property
+    def blocks(self) -> Sequence[Block]:
+        return self.section.blocks if self.section else (*self.document.opening, *self.document.setup)
+
+    @cached_property
+    def shared(self) -> Sequence[str]:
+        """The storages that several expressions share."""
+        return self.section.shared if self.section else shared_storages(self.blocks)
 
     @property
     def prefix(self) -> str:
@@ -357,10 +309,6 @@ class _HtmlPage:
         # in a string of several lines, leading blanks are inside its tag
         return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
 
-    def minutes(self, blocks: Sequence[Block]) -> int:
-        """Return the reading time of a part, including its folded parts."""
-        return reading_minutes(blocks, deeper=None)
-
     def narration(self, narration: Narration) -> Markup:
         return as_html(narration, self.image, web=not self.site.alone)
 
@@ -370,33 +318,21 @@ class _HtmlPage:
             return None
         return picture.address if self.site.alone else picture.inline or f"figures/{picture.name}"
 
-    def dot(self, value: Value | None) -> Markup:
-        """Return the coloured dot of a storage that several expressions share."""
-        label, colour = self._storage(value)
-        return Markup('<span class="dot s{}"></span>').format(colour) if label else Markup("")
-
-    def storage(self, value: Value | None) -> Markup:
-        """Return the label of such a storage, for readers who cannot see its colour."""
-        label, colour = self._storage(value)
-        words = Markup(' <span class="storage s{}">storage {}</span>')
-        return words.format(colour, formats.one_line(label, 20)) if label else Markup("")
-
-    def _storage(self, value: Value | None) -> tuple[str | None, int]:
+    def storage(self, value: Value | None) -> tuple[str, int]:
+        """Return the label of a storage that several expressions share, and the number of its colour; else ""."""
         label = value.tensor.storage if value is not None and value.tensor is not None else None
-        return (label, self.shared.index(label) % DOTS + 1) if label in self.shared else (None, 0)
+        return (label, self.shared.index(label) % DOTS + 1) if label and label in self.shared else ("", 0)
 
     def grids(self, value: Value | None) -> list[summaries.ElementGrid]:
         return summaries.tables(value) if value is not None else []
 
     def cells(self, value: Value | None) -> Markup:
         """Return the position of a matrix in a shared storage, for `linked.js`: label, offset, strides."""
-        label, _ = self._storage(value)
-        if label is None or value is None or value.tensor is None or value.tensor.strides is None:
+        label, _ = self.storage(value)
+        tensor = value.tensor if label and value is not None and summaries.is_small(value) else None
+        if tensor is None or tensor.strides is None:
             return Markup("")
-        if not summaries.is_small(value):
-            return Markup("")
-        lie = (value.tensor.offset or 0, *value.tensor.strides)
-        return Markup(' data-cells="{} {}"').format(formats.one_line(label, 20), " ".join(map(str, lie)))
+        return Markup(' data-cells="{} {}"').format(label, " ".join(map(str, (tensor.offset or 0, *tensor.strides))))
 
     def drawn(self, note: MarginNote) -> Markup:
         """Return the figure in the details of a note: samples, the storage, or a histogram."""

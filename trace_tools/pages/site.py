@@ -220,8 +220,7 @@ def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
         files |= {FILE: pages.search_index(), SECTION: section_script()}
     for section in document.sections[part::parts]:
-        files[f"{section.slug}.html"] = pages.section(section)
-        files[f"{section.slug}.js"] = pages.section_data(section)
+        files[f"{section.slug}.html"], files[f"{section.slug}.js"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
 

@@ -33,6 +33,7 @@ from trace_tools.util import formats
 
 HERE = Path(__file__).parent
 SECTION = "section.js"  # the script file next to the pages, shared by all of them
+IMAGES = "img-src 'self' data:"  # the images that a page may show
 
 # The icon: three memory stacks, in the colours of the figures.
 _BARS = "".join(
@@ -54,7 +55,7 @@ class Assets:
 def allowed(css: str, js: str, *, beside: bool = False) -> Assets:
     """Return a style and a script with a policy of their hashes; `beside` also allows script files next to the page."""
     own = " 'self'" if beside else ""
-    sources = f"script-src '{source_hash(js)}'{own}; style-src '{source_hash(css)}'; img-src 'self' data:"
+    sources = f"script-src '{source_hash(js)}'{own}; style-src '{source_hash(css)}'; {IMAGES}"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
 
 
