@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import functools
 import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,140 +22,6 @@ def plain(text: str, path: Path | str = "lecture.py") -> types.ModuleType:
     exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     return module
 
-
-COMPILED = '''
-import torch
-
-scale = 2.0
-
-def helper(x, by=1):
-    """Documented."""
-    y = x * scale  # @inspect y
-    return y + by
-
-def straight(x):
-    y = helper(x)  # @inspect y.shape
-    z = y.sin()
-    assert z.shape == x.shape, "shapes"
-    return z
-
-def breaks_in_loop(x):
-    for i in range(2):  # @inspect i
-        x = helper(x, i)
-        torch._dynamo.graph_break()
-        x = x.sin()
-    print(end="")
-    return helper(x)  # @stepover
-
-def breaks_in_with(x):
-    with torch.no_grad():
-        x = helper(x)
-        torch._dynamo.graph_break()
-        x = x.sin()
-    return x if x.sum() > 0 else x - 1  # @inspect x
-
-def closes_over(x):
-    count = 0
-    def inner(y):
-        nonlocal count
-        count += 1
-        return y * count + x
-    global scale
-    scale = 3.0
-    result = [inner(x) for _ in range(2)]
-    scale = 2.0
-    return result[0] + result[1]
-
-def generates(x):
-    def halves():
-        try:
-            yield x[:2]
-        finally:
-            yield x[2:]
-    return torch.cat(list(halves()))
-
-class Block(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
-        with torch.no_grad():
-            self.linear.weight.fill_(0.5); self.linear.bias.zero_()
-
-    def forward(self, x):  # @inspect x.shape
-        h = self.linear(x)
-        return self.activate(h) + x
-
-    @staticmethod
-    def activate(h):
-        return helper(h).relu()
-
-def module(x):
-    return block(x)
-
-block = Block()
-
-class Double(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.by = 2
-        return x * ctx.by
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * ctx.by
-
-def differentiates(x):
-    x = x.clone().requires_grad_()
-    return Double.apply(x).sum()
-'''
-FUNCTIONS = ("straight", "breaks_in_loop", "breaks_in_with", "closes_over", "generates", "module", "differentiates")
-
-
-def compiled(module: Any, function: str) -> tuple[Any, ...]:
-    """Compile a function and call it with two shapes; return the results, the graphs' operators and break counts."""
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    graphs = []
-
-    def backend(graph: torch.fx.GraphModule, example: Any) -> Any:
-        graphs.append([str(node.target) for node in graph.graph.nodes if node.op != "placeholder"])
-        return graph.forward
-
-    call = torch.compile(getattr(module, function), backend=backend)
-    results = [call(torch.full((n, 4), 0.25)).tolist() for n in (4, 4, 6)]
-    return results, graphs, sorted(torch._dynamo.utils.counters["graph_break"].values())
-
-
-@functools.cache
-def plainly_compiled(path: Path) -> dict[str, tuple[Any, ...]]:
-    path.write_text(COMPILED, encoding="utf-8")
-    module = plain(COMPILED, path)
-    return {name: compiled(module, name) for name in FUNCTIONS}
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled") / "lecture.py"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_dynamo_compiles_the_function_as_written(function: str, source: Path, tmp_path: Path) -> None:
-    expected = plainly_compiled(source)[function]
-    with Probed(COMPILED, source, tmp_path / "x.journal") as lecture:
-        actual = compiled(lecture.module, function)
-    assert actual == expected
-    assert expected[1], "nothing was compiled"
-
-
-def test_dynamo_compiles_without_a_break(source: Path, tmp_path: Path) -> None:
-    with Probed(COMPILED, source, tmp_path / "x.journal") as lecture:
-        torch._dynamo.reset()
-        call = torch.compile(lecture.module.straight, backend="eager", fullgraph=True)
-        assert torch.equal(call(torch.ones(2)), torch.sin(torch.full((2,), 3.0)))
-
-
-# ------------------------------------------------------------------------------ recorded graphs
 
 RECORDED = """
 import torch
@@ -189,8 +53,52 @@ class Net(nn.Module):
         self.linear = nn.Linear(4, 3)
 
     def forward(self, x):  # @inspect x.shape[0]
+        '''Documented.'''
         y = self.linear(x)  # @inspect y y.mean()
         return torch.relu(y).sum(-1)  # @inspect y.shape[0]
+
+def breaks(x):
+    x = g(x)
+    print(end="")
+    with torch.no_grad():
+        x = g(x)  # @stepover
+        torch._dynamo.graph_break()
+        x = x.sin()
+    return x if x.sum() > 0 else g(x)  # @inspect x
+
+def breaks_in_loop(x):
+    for i in range(2):  # @inspect i
+        x = g(x) * i
+        torch._dynamo.graph_break()
+    return x
+
+scale = 2.0
+
+def closes_over(x):
+    count = 0
+    def inner(y):
+        nonlocal count
+        count += 1
+        return y * count + x
+    global scale
+    scale += 1.0
+    result = [inner(x) * scale for _ in range(2)]
+    scale = 2.0
+    return result[0] + result[1]
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.by = 2
+        return x * ctx.by
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.by
+
+def differentiates(x):
+    x = x.clone().requires_grad_()
+    return Double.apply(x).sum()
 
 def exported(**how):
     dynamic = {"x": {0: torch.export.Dim("batch")}}
@@ -214,14 +122,17 @@ def symbolic():
         assert y.shape[0] == x.shape[0]
         return str(y.shape), str(environment.guards)
 
-def compiled():
+def compiled(function, *shape):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     graphs = []
     def keep(graph, inputs):
         graphs.append(graph.code)
         return graph.forward
-    call = torch.compile(g, backend=keep)
-    results = [call(torch.ones(n)).tolist() for n in (2, 2, 3)]
-    return graphs, results
+    call = torch.compile(function, backend=keep)
+    results = [call(torch.full((n, *shape), 0.25)).tolist() for n in (2, 2, 3)]
+    assert graphs
+    return graphs, results, sorted(torch._dynamo.utils.counters["graph_break"].values())
 
 def every(x):
     return {
@@ -237,12 +148,12 @@ def every(x):
         "strict": exported(strict=True),
         "AOTAutograd": functional(),
         "symbolic sizes": symbolic(),
-        "compiled": compiled(),
+        "compiled": [compiled(f) for f in (g, breaks, breaks_in_loop, closes_over, differentiates)],
+        "compiled module": compiled(Net(), 4),
     }
 
 def main():
     torch.manual_seed(0)
-    torch._dynamo.reset()
     return every(torch.ones(3))
 """
 
@@ -254,6 +165,7 @@ def test_torch_records_the_same_graphs_with_probes(tmp_path: Path, monkeypatch: 
     module = plain(RECORDED, path)
     with pytest.warns(torch.jit.TracerWarning):
         expected = module.main()
+    assert expected["compiled"][0][2] == [] and expected["compiled"][1][2] != []  # a graph, and graphs with breaks
     for meter in (None, Meter("cpu", compiling=True)):
         journal, settings = tmp_path / f"{meter is None}.journal", {"meter": meter, "records_graph": records_graph}
         with (
@@ -270,7 +182,14 @@ def test_torch_records_the_same_graphs_with_probes(tmp_path: Path, monkeypatch: 
         steps = {code: lecture.steps(code) for code in ("return every", "x = mode.from_tensor", "call = torch.compile")}
         assert [step.graph for step in steps["return every"]] == [True]
         assert [(step.graph, [*step.values]) for step in steps["x = mode.from_tensor"]] == [(meter is None, [])]
-        assert [step.graph for step in steps["call = torch.compile"]] == [False]
+        assert {step.graph for step in steps["call = torch.compile"]} == {False}
+
+
+def test_dynamo_compiles_a_function_without_a_break(tmp_path: Path) -> None:
+    with Probed(RECORDED, "lecture.py", tmp_path / "x.journal") as lecture:
+        torch._dynamo.reset()
+        call = torch.compile(lecture.module.g, backend="eager", fullgraph=True)
+        assert call(torch.ones(1)).tolist() == [16.0, 24.0]
 
 
 WATCHED = """
