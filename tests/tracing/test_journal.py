@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.tracing.probed import Probed
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
+from trace_tools.tracing.merge.reader import UNFINISHED
 
 
 def step(number: int, **content: Any) -> Step:
@@ -104,3 +109,168 @@ def test_it_writes_after_a_directory_change_but_not_in_a_forked_child(
     journal.write([Failed(2)])
     assert not journal.failed and list(read_journal(tmp_path / "pass-1.journal")) == [Failed(1)]
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "pass-1.journal"]
+
+
+# ------------------------------------------------------------------------------ what a killed process leaves
+#
+# The tests read the journal from inside the lecture, while it runs. In calls that are open, it has each finished step
+# among the first executions of its statement, with what it called. Which of the later executions are kept is known when
+# their call ends.
+
+
+def read_at_looks(text: str, folder: Path, **given: Any) -> tuple[Probed, list[Any]]:
+    """Run a lecture; return the run as read 80 ms after the beginning of each call of `look()`."""
+    runs: list[Any] = []
+
+    def look() -> None:
+        for _ in range(80):  # short sleeps, so that the recorder's thread also runs on a busy machine
+            time.sleep(0.001)
+        runs.append(lecture.run)
+
+    limit = given.pop("limit", 100)
+    lecture = Probed(text, "lecture.py", folder / "x.journal", given={"look": look, **given}, limit=limit)
+    return lecture.main(), runs
+
+
+def executions(lecture: Probed, run: Any, code: str) -> list[int]:
+    number = lecture.number(code)
+    return [step.execution for step in run.steps.values() if step.statement == number]
+
+
+FIRST_AND_LAST = """
+def main():
+    for i in range(2000):
+        x = i  # @inspect x
+    section()
+    after = 1
+def section():
+    for j in range(300):
+        y = called(j)  # @inspect y
+    with open("/dev/null"):
+        look()
+def called(j):
+    for k in range(3): z = k
+    return j
+"""
+
+
+def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
+    lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path)
+    first = [*range(1, 51)]
+    assert (run.ending, run.open_line, run.omitted) == (UNFINISHED, 11, {})
+    assert executions(lecture, run, "x = i") == executions(lecture, run, "y = called") == first
+    values = [step.values[0][2]["value"] for step in run.steps.values() if step.statement == lecture.number("y =")]
+    assert values == [*range(50)] and executions(lecture, run, "after = 1") == []
+    functions = {frame.id: lecture.program.functions[frame.function] for frame in run.frames.values()}
+    called = [frame for frame, function in functions.items() if function == "called"]
+    assert [s.frame for s in run.steps.values() if s.statement == lecture.number("return j")] == called
+    assert len(called) == 50
+    complete = lecture.run  # in which each step that had ended is the same
+    ended = {seq: step for seq, step in run.steps.items() if step.ns is not None and seq in complete.steps}
+    del ended[next(seq for seq, step in ended.items() if step.statement == lecture.number("with open"))]
+    assert len(ended) > 500 and all(step == complete.steps[seq] for seq, step in ended.items())
+    missing = {seq for seq in complete.steps if seq < max(run.steps)} - run.steps.keys()
+    still_open = {frame for frame, function in functions.items() if function != "called"}
+    assert all(complete.steps[seq].execution > 50 or complete.steps[seq].frame not in still_open for seq in missing)
+
+
+def test_steps_before_a_long_statement_are_on_disk(tmp_path: Path) -> None:
+    """No probe runs during a long statement, so the recorder's thread flushes the journal."""
+    lecture, [run] = read_at_looks("def main():\n    x = 1  # @inspect x\n    look()\n", tmp_path)
+    assert executions(lecture, run, "x = 1") == [1]
+    assert [value[0] for step in run.steps.values() for value in step.values] == ["x"]
+
+
+def test_steps_of_other_threads_are_on_disk(tmp_path: Path) -> None:
+    lecture, [run] = read_at_looks("""
+import threading
+def main():
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(5)
+    look()
+    done.set()
+    thread.join()
+def work():
+    for i in range(200):
+        x = i
+    ready.set()
+    done.wait(5)
+""", tmp_path, ready=threading.Event(), done=threading.Event())  # fmt: skip
+    assert executions(lecture, run, "x = i") == [*range(1, 51)]
+
+
+@pytest.mark.parametrize("limit", [2, 7])
+def test_small_limits_keep_the_first_executions(tmp_path: Path, limit: int) -> None:
+    lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path, limit=limit)
+    assert executions(lecture, run, "x = i") == [*range(1, limit // 2 + 1)]
+    complete = executions(lecture, lecture.run, "x = i")
+    assert complete == [*range(1, limit // 2 + 1), *range(2001 - limit + limit // 2, 2001)]
+
+
+def test_unfinished_run_is_consistent_at_any_time(tmp_path: Path) -> None:
+    """At each reading, every step's frame and every frame's calling step exist, and no step exists twice."""
+    text = """
+def main():
+    for i in range(120):
+        part(i)
+        if i % 40 == 39: check()
+def part(i):
+    for j in range(i % 90):
+        x = j  # @inspect x
+        if j == 60: deeper(j)
+def deeper(j):
+    try:
+        raise ValueError(j)
+    except ValueError as error:  # @inspect error
+        return j
+"""
+    readings = []
+
+    def check() -> None:
+        lecture.recorder.flush(wait_s=-1)
+        run = lecture.run
+        readings.append(len(run.steps))
+        assert all(step.frame in run.frames for step in run.steps.values())
+        assert all(frame.of is None or frame.of in run.steps for frame in run.frames.values())
+        keys = [(s.frame, s.statement, s.execution) for s in run.steps.values()]
+        assert len(keys) == len(set(keys))
+
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"check": check})
+    lecture.main()
+    assert len(readings) == 3
+
+
+def test_warm_run_contains_nothing_of_the_cold_run(tmp_path: Path) -> None:
+    """Both runs use the same numbers for their frames and steps."""
+    text = "def main():\n    for i in range(n):\n        x = i\n"
+    cold = Probed(text, "lecture.py", tmp_path / "x.journal", given={"n": 300})
+    cold.start()
+    exec(cold.code, vars(cold.module))
+    cold.module.main()
+    cold.finish(last=False)
+    of_cold = executions(cold, cold.run, "x = i")
+    warm = Probed(text, "lecture.py", cold.journal, given={"n": 60}).main()
+    assert of_cold == [*range(1, 51), *range(251, 301)] and warm.run.omitted == {}
+    assert executions(warm, warm.run, "x = i") == [*range(1, 61)]
+
+
+def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is written even if the recorder's thread is flushing when the run ends."""
+    lecture = Probed("def main():\n    x = 1\n", "lecture.py", tmp_path / "x.journal")
+    write: Callable[..., None] = lecture.journal.write
+    is_writing = threading.Event()
+
+    def write_slowly(records: list[object]) -> None:
+        if threading.get_ident() != threading.main_thread().ident:
+            is_writing.set()
+            time.sleep(0.1)
+        write(records)
+
+    monkeypatch.setattr(lecture.journal, "write", write_slowly)
+    lecture.start()
+    exec(lecture.code, vars(lecture.module))
+    assert is_writing.wait(5)
+    lecture.module.main()
+    lecture.finish()
+    assert isinstance(lecture.records[-1], RunEnd) and len(lecture.steps("x = 1")) == 1

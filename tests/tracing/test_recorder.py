@@ -1,4 +1,4 @@
-"""Steps and their times, by a clock that only the lecture advances. `checks/fuzz.py` counts steps of random programs."""
+"""Steps and their times, by a clock that only the lecture advances; `checks/fuzz.py` counts those of random code."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,16 +19,19 @@ import pytest
 import torch
 import yaml
 
+import trace_tools
 from tests import signals
 from tests.messages import says
 from tests.programs import require
 from tests.traces import example_trace
 from trace_tools.analysis.outcome import problems
+from trace_tools.commands.trace import trace as trace_command
 from trace_tools.errors import UsageError
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
-from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.job import Job
+from trace_tools.tracing.options import DEFAULTS, OPTIONS, TraceOptions, flag_of
 from trace_tools.tracing.tracer import StoppedError, Tracer
 
 Traced = Callable[..., tuple[Trace, list[str]]]
@@ -495,3 +500,69 @@ def test_output_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.Monke
     traced = Tracer(Path("talks/one.py"), Path("out"), TraceOptions(passes=1)).run()
     assert [process.ended for process in traced.trace.run.processes] == ["complete"]
     assert traced.trace.run.dropped == []
+
+
+# ------------------------------------------------------------------------------ mistakes of the tools
+
+MERGING, RECORDER = "tracing/merge/merging.py", "tracing/recorder/recorder.py"
+STEPS = "    steps = events(runs)"
+IN_CHILD = "import sys\nif 'trace_tools.cli' not in sys.modules: raise RuntimeError('mistaken')"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "before", "mistake", "kind", "is_partial"),
+    [
+        ("tracing/recorder/claims.py", "from trace_tools.describing", IN_CHILD, "RuntimeError", False),
+        ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
+        ("tracing/worker.py", "        source = parse_source(", "raise SystemExit('mistaken')", "SystemExit", False),
+        (RECORDER, "        gone = self.ca", "if number > 1: raise TypeError('mistaken')", "TypeError", True),
+        (MERGING, STEPS, "raise SystemExit(0)", "SystemExit", False),
+        (MERGING, STEPS, "raise KeyError('mistaken')", "KeyError", False),
+    ],
+    ids=["import", "exit after lecture", "exit before lecture", "probe", "exit in merging", "merging"],
+)
+def test_a_failure_of_the_tools_is_reported_with_its_traceback(
+    tmp_path: Path, module: str, before: str, mistake: str, kind: str, *, is_partial: bool
+) -> None:
+    """In a copy of the tools, a mistake is inserted before a line of one module."""
+    shutil.copytree(Path(trace_tools.__file__).parent, tmp_path / "trace_tools")
+    path = tmp_path / "trace_tools" / module
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    indented = "".join(before[: len(before) - len(before.lstrip())] + f"{line}\n" for line in mistake.splitlines())
+    path.write_text(text.replace(before, indented + before), encoding="utf-8")
+    lecture(tmp_path, "def main():\n    section()\ndef section():\n    x = 1\n    print('done')\n")
+    completed = tool(tmp_path, {**os.environ, "PYTHONPATH": str(tmp_path)}, "trace", "lecture.py", "--passes", "1")
+    assert completed.returncode == 70 and "trace-tools failed" in completed.stderr, completed.stderr
+    assert "exited with" not in completed.stderr and "Traceback" not in completed.stderr
+    [kept] = (tmp_path / "rendered").rglob("*.traceback")
+    assert kept.read_text().startswith("Traceback (most recent call last)")
+    assert kept.read_text().rstrip().splitlines()[-1].startswith(kind) and kept.parent.name in completed.stderr
+    if kind in ("TypeError", "KeyError"):
+        assert list(kept.parent.glob("*.journal"))
+    runs = [load(path).trace.run for path in (tmp_path / "rendered").rglob("trace.yaml")]
+    ended = [(run.complete, run.ended.startswith(f"trace-tools failed: {kind}")) for run in runs]
+    assert ended == [(False, True)] * is_partial
+
+
+# ------------------------------------------------------------------------------ options
+
+
+def test_trace_has_the_options_of_the_table() -> None:
+    by_name = {option.name: option for option in trace_command.params}
+    assert by_name.keys() - OPTIONS.keys() == {"lecture", "out"}
+    for name in OPTIONS:
+        assert flag_of(name) in by_name[name].opts
+        assert by_name[name].default in (getattr(DEFAULTS, name), None)
+
+
+def test_a_job_is_read_as_it_was_written(tmp_path: Path) -> None:
+    options = TraceOptions(only="part", draft=True)
+    job = Job("/course/l\udc80cture.py", "x = 1\n", options, skipped=("one",))
+    job.write(tmp_path)
+    assert Job.read(tmp_path) == job
+
+
+def test_recorded_options_are_fields_of_a_run() -> None:
+    assert TraceOptions(passes=5).recorded().keys() == {"passes", "seed", "limit", "only", "keep_going", "inspect_all"}
