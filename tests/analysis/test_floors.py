@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cases_in_one import each
-from trace_tools.analysis.floors import Floor, floor_of
+from trace_tools.analysis.rates import Floor, floor_of
 from trace_tools.machines.peaks import KnownMachine, known_machine
 from trace_tools.trace.model import Measured, Meters, Step, Work
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
-from trace_tools.analysis.floors import floor_of
+from trace_tools.analysis.rates import floor_of
 from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeRow, Execution, execution

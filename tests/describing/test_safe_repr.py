@@ -1,7 +1,7 @@
 import collections
 import collections.abc
 
-from trace_tools.describing.safe_repr import class_name, is_a, plain_repr, without_addresses
+from trace_tools.describing.guarded_repr import class_name, is_a, plain_repr, without_addresses
 
 
 def test_addresses_are_removed() -> None:

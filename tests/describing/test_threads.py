@@ -4,7 +4,7 @@ import signal
 import threading
 from _thread import get_ident
 
-from trace_tools.describing.threads import start_apart
+from trace_tools.tracing.journal import start_apart
 
 
 def test_threads_of_the_tools_block_signals() -> None:

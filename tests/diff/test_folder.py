@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.diff.test_compare import LONG, machine_trace, side_by_side
-from trace_tools.diff.report.folder import PAIR, report_files
+from trace_tools.diff.report.comparison_report import PAIR, report_files
 
 
 def test_every_machine_has_a_linked_report_against_the_base() -> None:

@@ -11,7 +11,7 @@ from tests.diff.report_cases import cpu_and_gpu, hostile, html_of, planted, reco
 from tests.pages.browsing import NARROW, WIDE, ask, press, show, until
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
-from trace_tools.diff.report.folder import write_reports
+from trace_tools.diff.report.comparison_report import write_reports
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trace_tools import count
-from trace_tools.metering.timeline import bytes_alive
+from trace_tools.metering.meters import bytes_alive
 
 KIB = 1024
 

@@ -15,7 +15,7 @@ from trace_tools.lecture import vocabulary
 from trace_tools.source.lint import mistakes
 from trace_tools.source.statements import main_of, sections
 from trace_tools.trace.model import MODULE
-from trace_tools.tracing.plan import check_lecture
+from trace_tools.tracing.tracer import check_lecture
 
 HEAD = (
     "from trace_tools import ask, image, link, plot, table, text\nimport trace_tools\n\n\n"

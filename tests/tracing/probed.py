@@ -37,13 +37,12 @@ from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.merge.reader import RunRecord, read_process
 from trace_tools.tracing.recorder import clock as recorder_clock
-from trace_tools.tracing.recorder import output as output_
-from trace_tools.tracing.recorder import recorder
+from trace_tools.tracing.recorder import limits, recorder
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
 from trace_tools.util.structs import to_plain
 
 MODULE = "source_under_test"
-ROOMS = dict(output_.ROOMS)
+ROOMS = dict(limits.ROOMS)
 COMMENT = re.compile(r"  #: (.+)$", re.M)
 
 
@@ -121,7 +120,7 @@ class Probed:
             directives = parse_directives(self.source)
         self.program = instrument(self.source, directives)
         self.journal = Journal(journal) if isinstance(journal, Path) else journal
-        output_.ROOMS.update(ROOMS | settings.pop("bounds", {}))
+        limits.ROOMS.update(ROOMS | settings.pop("bounds", {}))
         bounds = {"frames": "most_calls", "steps": "most_lines"}
         most = {name: settings.pop(given_as) for given_as, name in bounds.items() if given_as in settings}
         self.recorder = Recorder(self.program, self.journal, **{"describer": Describer()} | settings)

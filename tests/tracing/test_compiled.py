@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cases_in_one import each
 from trace_tools.source.statements import parse_source
-from trace_tools.tracing.compiled import compiled_functions
+from trace_tools.tracing.instrument import compiled_functions
 
 DEFINED = "def f(x): return x\ndef g(x): return f(x)\nclass C:\n    def m(self, x): return x\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trace_tools.source.statements import parse_source
-from trace_tools.tracing.inspect_all import inspect_all
+from trace_tools.tracing.instrument import inspect_all
 
 SOURCE = """def main():
     a = b = 1

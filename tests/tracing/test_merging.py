@@ -11,8 +11,7 @@ from trace_tools.trace import model
 from trace_tools.trace.identities import COMPLETE, Ending, RunId
 from trace_tools.trace.model import Choice, Claim, Frame, Measured, Meters, Omitted, Step, Table, Text, Value
 from trace_tools.tracing.merge.events import events
-from trace_tools.tracing.merge.matching import Runs
-from trace_tools.tracing.merge.reader import RunRecord
+from trace_tools.tracing.merge.reader import RunRecord, Runs
 
 # The run of this lecture, whose statements have the numbers 0 to 5:
 #

@@ -12,7 +12,7 @@ import pytest
 from tests.tracing.probed import Probed, Trace, listening
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Plot, Series
-from trace_tools.tracing.recorder.output import ROOMS, thinned
+from trace_tools.tracing.recorder.limits import ROOMS, thinned
 
 
 def executions(lecture: Probed, code: str) -> list[int]:

@@ -304,7 +304,7 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
     """
     recorded = tensor.elements if tensor.elements is not None else tensor.corner
     sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
-    if not recorded or sizes is None or math.prod(sizes) != len(recorded):
+    if not recorded or sizes is None:
         return []
     lead, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
     result = []

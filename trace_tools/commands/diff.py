@@ -159,8 +159,7 @@ def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
 
 
 def _write_difference(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
-    from trace_tools.diff.report.difference_json import difference_json
-    from trace_tools.diff.report.difference_report import report_of
+    from trace_tools.diff.report.difference_report import difference_json, report_of
 
     if style == "json":
         _write(difference_json(difference), out)
@@ -173,8 +172,7 @@ def _write_comparison(
 ) -> Sequence[Difference]:
     """Write the comparison of several traces, and return the differences of each from the first."""
     from trace_tools.diff.compare import compare
-    from trace_tools.diff.report.comparison_report import csv_text, report_of
-    from trace_tools.diff.report.folder import write_reports
+    from trace_tools.diff.report.comparison_report import csv_text, report_of, write_reports
 
     style, out = options["style"], options["out"]
     comparison = compare(sides, choices)

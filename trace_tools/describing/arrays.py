@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from trace_tools.describing.elements import corner_shape, sample, statistics
-from trace_tools.describing.safe_repr import class_name, is_a, without_addresses
+from trace_tools.describing.guarded_repr import class_name, is_a, without_addresses
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.walk import Describe, Plain, Walk
 from trace_tools.lecture.data_frames import columns_of, labels_of

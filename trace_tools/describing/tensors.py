@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from trace_tools.describing.elements import corner_shape, sample, statistics
-from trace_tools.describing.safe_repr import class_name, is_a, plain_repr
+from trace_tools.describing.guarded_repr import class_name, is_a, plain_repr
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.torch_modes import Unprofiled
 from trace_tools.describing.walk import Describe, Plain, Walk

@@ -20,9 +20,8 @@ from inspect import getattr_static
 from itertools import islice
 from typing import Any
 
-from trace_tools.describing.guarded_repr import Guard
+from trace_tools.describing.guarded_repr import Guard, is_a
 from trace_tools.describing.redact import MARGIN
-from trace_tools.describing.safe_repr import is_a
 from trace_tools.describing.storage_labels import StorageLabels
 from trace_tools.describing.walk import Describe, Plain, ValueLimits, Walk, scalar
 

@@ -19,6 +19,7 @@ Both sides of a finding are data; `wording` turns them into text.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +28,9 @@ from typing import Literal
 
 from trace_tools.analysis.rates import Clock
 from trace_tools.diff.align.code import Matching
-from trace_tools.source.vocabularies import narrating
+from trace_tools.errors import LectureError
+from trace_tools.source.layout import cut_source, split_lines
+from trace_tools.source.vocabularies import narrating, parsed_or_none
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
 
@@ -109,6 +112,25 @@ class Side:
     def prose(self) -> frozenset[tuple[int, int]]:
         """The statements that only emit narrative, or import the words for it, by source and number."""
         return narrating(self.trace.sources)
+
+    @cached_property
+    def shown_lines(self) -> tuple[list[str], ...]:
+        """The lines of each source without directives, as pages show them."""
+        shown = []
+        for source in self.trace.sources:
+            try:
+                shown.append([line or "" for line in cut_source(source.text, source.path).lines])
+            except LectureError:  # the syntax of another Python version
+                shown.append(split_lines(source.text))
+        return tuple(shown)
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The title of each top-level function of the lecture, which is the first line of its docstring."""
+        parsed = parsed_or_none(self.trace.sources[0]) if self.trace.sources else None
+        nodes = parsed.tree.body if parsed is not None else []
+        docs = {n.name: ast.get_docstring(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+        return {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trace_tools.analysis.floors import Floor, floor_in_words, floor_of
+from trace_tools.analysis.rates import Floor, floor_in_words, floor_of
 from trace_tools.machines.peaks import KnownMachine
 from trace_tools.pages.document import Section, rows_shown
 from trace_tools.pages.margin import UNLIKE, timed, worth_saying

@@ -94,7 +94,7 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
     files = site_files(site, out, compared)
     patterns = dict.fromkeys(files, _OURS)
     if REPORTS in files:
-        from trace_tools.diff.report.folder import PAIR
+        from trace_tools.diff.report.comparison_report import PAIR
 
         patterns[REPORTS] = PAIR
     return [path for folder in files for path in update_folder(out / folder, files[folder], patterns[folder])]
@@ -130,7 +130,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
 def _reports(sides: Sequence[Side]) -> dict[str, bytes]:
     """Return the files that compare the machines; empty if their lectures have no step in common."""
     from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
-    from trace_tools.diff.report.folder import report_files
+    from trace_tools.diff.report.comparison_report import report_files
 
     try:
         comparison = compare(sides)

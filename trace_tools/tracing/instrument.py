@@ -31,11 +31,12 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from trace_tools.source.cells import Cell, preamble_length
-from trace_tools.source.directives import RETURN, Directive, Inspected
+from trace_tools.source.directives import RETURN, Directive, Inspected, Position
 from trace_tools.source.statements import (
     FUNCTIONS,
     ParsedSource,
@@ -47,7 +48,6 @@ from trace_tools.source.statements import (
 )
 from trace_tools.source.vocabularies import emitting_functions
 from trace_tools.trace.model import MODULE
-from trace_tools.tracing.compiled import compiled_functions
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -569,3 +569,73 @@ class _Skipping(ast.NodeTransformer):
         if node.id in self.skipped and isinstance(node.ctx, ast.Load):
             return ast.copy_location(load(SKIPPED), node)
         return node
+
+
+# --- --inspect-all: names that are bound ----------------------------------------------------------
+
+
+def inspect_all(source: ParsedSource) -> list[Directive]:
+    """Return a directive for each statement of a function that assigns to names."""
+    directives = []
+    for statement in source.statements:
+        parts = (part for target in _targets(statement.node) for part in ast.walk(target))
+        names = (part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+        inspected = tuple(Inspected(name, ast.Name(name, ast.Load())) for name in dict.fromkeys(names))
+        if inspected:
+            headers = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
+            position: Position = "header" if isinstance(statement.node, headers) else "after"
+            directives.append(Directive("inspect", statement.number, position, statement.line, inspected))
+    return directives
+
+
+def _targets(node: ast.stmt) -> Iterator[ast.expr]:
+    match node:
+        case ast.Assign(targets=targets):
+            yield from targets
+        case ast.AnnAssign(target=target, value=ast.expr()) | ast.AugAssign(target=target):
+            yield target
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            yield target
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from (item.optional_vars for item in items if item.optional_vars)
+
+
+# --- functions that numba compiles ----------------------------------------------------------------
+# In a file that uses numba, which can't read probes, these are all functions and classes that are decorated, or whose
+# name stands anywhere but in a call of it: `njit(total)`, `kernels = {"sum": total}`, `Compiled(total).run()`.
+# Following the values instead would still miss some, and a lecture would fail with an error of numba's. If that is too
+# broad, the function has no steps: a remark at its `def` says why.
+
+
+NUMBA = "numba"
+
+
+def compiled_functions(source: ParsedSource) -> frozenset[ast.AST]:
+    """Return the `def`s of a source that numba may compile."""
+    nodes = [*ast.walk(source.tree)]
+    if NUMBA not in source.text and not any(_leads_to_numba(node, Path(source.path).parent) for node in nodes):
+        return frozenset()
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    called |= {
+        id(node.value) for node in nodes if isinstance(node, ast.Attribute)
+    }  # of `model.step` only "step" counts
+    named = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+    }
+    named.discard(main_of(source))  # as in `run(main)`
+    taken: list[ast.AST] = []
+    for node in nodes:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and (node.decorator_list or node.name in named):
+            taken += node.body if isinstance(node, ast.ClassDef) else [node]  # the methods of a `jitclass`
+    return frozenset(node for node in taken if isinstance(node, FUNCTIONS))
+
+
+def _leads_to_numba(node: ast.AST, folder: Path) -> bool:
+    """Return whether a node imports a file in the lecture's folder that uses numba."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return False
+    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    files = [folder / f"{module.replace('.', '/')}.py" for module in modules]
+    return any(file.is_file() and NUMBA in file.read_text("utf-8", "replace") for file in files)

@@ -9,25 +9,30 @@ import re
 import threading
 import timeit
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from sys import _getframe
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from trace_tools.describing.redact import MARGIN
 from trace_tools.edtrace.words import Piece, join_pieces
 from trace_tools.lecture import vocabulary
+from trace_tools.metering.measurement import NOTHING_COUNTED, Call, Measurement, called_once
 from trace_tools.trace.model import Image, Narrative, Video
 from trace_tools.tracing.instrument import is_generated
 from trace_tools.tracing.isolation.output_capture import printing
-from trace_tools.tracing.recorder.output import ROOMS, TEXT, thinned
+from trace_tools.tracing.recorder.limits import ROOMS, TEXT, thinned
 from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
 from trace_tools.util.structs import to_plain
+
+if TYPE_CHECKING:
+    from trace_tools.metering.meters import Meter
+
 
 MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
 MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
@@ -113,3 +118,47 @@ def _as_data(path: str) -> str:
         why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
         raise ValueError(f"{path} was made by the lecture and is {why}")
     return f"data:image/{media};base64,{base64.b64encode(Path(path).read_bytes()).decode('ascii')}"
+
+
+# --- measurements ---------------------------------------------------------------------------------
+
+
+class MeasureWitness:
+    """Marks the steps that run `measure` or `count`, and records each measurement.
+
+    A timed run records its seconds. The counted run records the counts of one call of the function, between two
+    readings of the meter. `merge` combines both, so a rate refers to one call. The time and operators of the step
+    itself cover hundreds of calls, which its mark states.
+    """
+
+    def __init__(self, recorder: Recorder, meter: Meter | None) -> None:
+        self.recorder = recorder
+        self.meter = meter
+
+    def counted(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        self.recorder.mark("harness")
+        return self.recorder.as_written()(f)
+
+    def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
+        self.recorder.mark("harness")
+        if self.meter is not None:
+            return [self._counted(f, self.meter) for f in functions]
+        with self.recorder.as_written():
+            measurements = sample()
+        for measurement in measurements:
+            self.recorder.emit("measured", {"seconds": [measurement.seconds]})
+        return measurements
+
+    def _counted(self, f: Call, meter: Meter) -> Measurement:
+        """Call `f` once, and record its counts."""
+        before = meter.reading()
+        with self.recorder.as_written():
+            measurement = called_once(f)
+        counts = (meter.reading() - before).plain()
+        figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
+        plain = {name: counts[name] for name in figures if counts[name] is not None}
+        plain |= {name: counts[name] for name in ("collectives", "uncounted", "meta_flops") if counts[name]}
+        if not counts["operators"]:
+            plain = {"why": NOTHING_COUNTED}
+        self.recorder.emit("measured", {"seconds": [measurement.seconds], **plain})
+        return measurement

@@ -33,9 +33,8 @@ from pathlib import Path
 from time import perf_counter_ns  # imported now, because a lecture may replace it in `time`
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from trace_tools.describing.guarded_repr import class_name
 from trace_tools.describing.redact import Redactor
-from trace_tools.describing.safe_repr import class_name
-from trace_tools.describing.threads import unsignalled
 from trace_tools.edtrace.words import adopt_words
 from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.machine import STORED
@@ -44,16 +43,14 @@ from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, uncalled_main
 from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
 from trace_tools.tracing import failures, survey
-from trace_tools.tracing.inspect_all import inspect_all
-from trace_tools.tracing.instrument import Instrumented, instrument
+from trace_tools.tracing.instrument import Instrumented, inspect_all, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, still_running, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile, out_of_the_way
 from trace_tools.tracing.isolation.private_folder import make, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
 from trace_tools.tracing.job import WRITTEN, Job
-from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
-from trace_tools.tracing.listening import listening
-from trace_tools.tracing.measure_witness import MeasureWitness
+from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart, unsignalled
+from trace_tools.tracing.listening import MeasureWitness, listening
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.ranks import meeting, rank
 from trace_tools.tracing.recorder.recorder import Recorder, exit_status, exits_well, hooks, shown

@@ -10,19 +10,34 @@ from __future__ import annotations
 import csv as spreadsheet
 import io
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 
 from trace_tools.diff.compare import RATE, TIME, VALUES, Cell, Comparison, Line, Quantity
+from trace_tools.diff.report import comparison_report, difference_report
 from trace_tools.diff.report.difference_report import headline, roof_of
-from trace_tools.diff.report.sources import titles_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
-from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.presentation.report import (
+    Chart,
+    Content,
+    Form,
+    Grid,
+    Part,
+    Phrase,
+    Report,
+    figure_files,
+    html,
+    markdown,
+)
 from trace_tools.trace.model import MODULE, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
+from trace_tools.util.files import update_folder
+from trace_tools.util.interpreter import collector_paused
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless the user asks for all
 LEADING = 10  # steps with a clear difference before the fold
@@ -63,7 +78,7 @@ class _Writer:
         self.labels = [formats.one_line(side.label, 40) for side in comparison.sides]
         self.base = self.labels[0]
         self.wide = not self.terminal or width >= CODE["terminal"] + 22 + 30 * len(self.labels)
-        self.section_titles = titles_of(comparison.sides[0])
+        self.section_titles = comparison.sides[0].titles
 
     def report(self, csv: str, links: Sequence[str], *, everything: bool) -> Report:
         """Return the report; see `report_of`."""
@@ -262,3 +277,46 @@ def _as_text(text: str) -> str:
     """Return text that a spreadsheet reads as text, not as a formula."""
     text = formats.one_line(text, 300)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+# --- a folder of reports --------------------------------------------------------------------------
+
+
+CSV = "compare.csv"
+PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
+
+
+@collector_paused()
+def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
+    """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
+    base, *others = comparison.sides
+    folder = PurePath(base.name).parent.name  # of its pages, in the site
+    pages = f"../{folder}/" if home is not None and folder else None
+    texts: dict[str, str] = {}
+    names = [f"{_plain(base.label)}-to-{_plain(other.label)}" for other in others]
+    for name, difference in zip(names, comparison.differences, strict=True):
+        texts[f"{name}.html"] = html(difference_report.report_of(difference, "html", site="index.html"), home, pages)
+        texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"))
+    page, text = (
+        comparison_report.report_of(comparison, form, csv=CSV, links=[f"{name}.{form}" for name in names])
+        for form in ("html", "md")
+    )
+    texts |= {
+        "index.html": html(page, home, pages),
+        "index.md": markdown(text),
+        CSV: csv_text(comparison),
+    }
+    return {**{name: content.encode("utf-8") for name, content in texts.items()}, **figure_files(text.parts)}
+
+
+def write_reports(folder: Path, comparison: Comparison, home: str | None) -> None:
+    """Write these reports to a folder and remove those of machines that are gone.
+
+    Raises UsageError if that fails.
+    """
+    update_folder(folder, report_files(comparison, home), PAIR)
+
+
+def _plain(label: str) -> str:
+    """Return a machine's label in a form that is valid as a file name."""
+    return re.sub(r"[^\w.-]+", "-", label).strip("-") or "machine"

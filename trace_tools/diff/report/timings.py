@@ -14,7 +14,6 @@ from itertools import groupby
 
 from trace_tools.diff.difference import Aspect, Difference
 from trace_tools.diff.report.entries import ReportEntry, timings_of
-from trace_tools.diff.report.sources import shown_line, titles_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.report import Content, Grid, Part, Phrase
 from trace_tools.util import formats
@@ -58,7 +57,7 @@ def timing_parts(difference: Difference) -> Iterator[Content]:
     timings = timings_of(difference)
     if lines := [[phrase] for phrase in _by_roof(timings)]:
         yield Grid("list", (), lines, "By roof")
-    titles, by_section = titles_of(difference.b), dict[str | None, list[ReportEntry]]()
+    titles, by_section = difference.b.titles, dict[str | None, list[ReportEntry]]()
     for timing in timings:
         by_section.setdefault(difference.frames[timing.row.frame].section, []).append(timing)
     for section, here in by_section.items():
@@ -66,7 +65,7 @@ def timing_parts(difference: Difference) -> Iterator[Content]:
         for (line, _), group in groupby(here, lambda timing: (timing.line, timing.row.step.statement)):
             together = list(group)
             frame = difference.frames[together[0].row.frame].frame
-            code = formats.one_line(shown_line(difference.b, frame.source, line), CODE)
+            code = formats.one_line(difference.b.shown_lines[frame.source][line - 1], CODE)
             if len(together) > 1:  # the statement, and its measurements below it
                 rows.append([Phrase(code=code, soft=f"line {line}", style="strong")])
             rows += [_row(timing, code if len(together) == 1 else "") for timing in together]

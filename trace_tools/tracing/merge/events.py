@@ -31,7 +31,7 @@ from trace_tools.trace.model import (
     Value,
     Varied,
 )
-from trace_tools.tracing.merge.matching import Runs
+from trace_tools.tracing.merge.reader import Runs
 from trace_tools.util.structs import to_plain
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24

@@ -3,7 +3,7 @@
 The run's folder contains job.json (what was asked for, and the text that ran), machine.json and versions.json, and for
 each process its journal and, once it has ended, its status and the end of its output.
 
-The trace shows one run, the warm run of median duration; the other runs provide samples. `matching` chooses it and
+The trace shows one run, the warm run of median duration; the other runs provide samples. `Runs` chooses it and
 finds the same calls and steps in all runs. Steps that do not occur in this run are left out; for its own steps, the
 trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the
 ends of their output.
@@ -26,8 +26,7 @@ from trace_tools.trace.model import MAIN, Process, Run, SourceFile, Step, Trace
 from trace_tools.tracing import failures
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.merge.events import events
-from trace_tools.tracing.merge.matching import Runs
-from trace_tools.tracing.merge.reader import ProcessRecord, read_process, stored
+from trace_tools.tracing.merge.reader import ProcessRecord, Runs, read_process, stored
 from trace_tools.tracing.recorder.limits import CALLS
 from trace_tools.util.interpreter import collector_paused
 

@@ -29,9 +29,8 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.describing.safe_repr import class_name, is_a
+from trace_tools.describing.guarded_repr import class_name, is_a
 from trace_tools.describing.storage_labels import ADDRESSES
-from trace_tools.describing.threads import start_apart, unsignalled
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.instrument import (
@@ -46,12 +45,10 @@ from trace_tools.tracing.instrument import (
     is_generated,
 )
 from trace_tools.tracing.isolation.output_capture import OutputFile
-from trace_tools.tracing.journal import Error, Failed, Journal
+from trace_tools.tracing.journal import Error, Failed, Journal, start_apart, unsignalled
 from trace_tools.tracing.recorder import limits
-from trace_tools.tracing.recorder.claims import FailingClaims, traceback_of
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
-from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring
-from trace_tools.tracing.recorder.output import Emitted
+from trace_tools.tracing.recorder.limits import Emitted, Kept, Limits, Lines, Ring
 from trace_tools.util.interpreter import is_of_a_signal
 
 FLUSH_S = 0.02  # a certain line is in the journal after this time
@@ -1074,3 +1071,39 @@ def shown(names: Any) -> Any:
         for name in [name for name in names if is_generated(name)]:
             del names[name]
     return names
+
+
+# --- claims that have failed ----------------------------------------------------------------------
+
+
+# read this way because a class of the lecture may define its own attribute
+traceback_of = BaseException.__dict__["__traceback__"].__get__
+
+
+class FailingClaims:
+    """The claims of one run that have raised an error, until it leaves a section or is caught."""
+
+    def __init__(self) -> None:
+        # By id of the error: the step of its claim, and where it was raised. A reference would keep the objects in its
+        # frames alive.
+        self.steps: dict[int, tuple[int, tuple[str, int] | None]] = {}
+
+    def note(self, error: BaseException, step: int) -> None:
+        """Note that the claim of a step raised this error."""
+        self.steps[id(error)] = step, _origin(error)
+
+    def step_of(self, error: BaseException | None) -> int | None:
+        """Return the step of the claim that raised this error, once; None for other errors.
+
+        If a library has swallowed the error, another one may now have its address, but not its origin.
+        """
+        step, origin = self.steps.pop(id(error), (None, None))
+        return step if is_a(type(error), AssertionError) and _origin(error) == origin else None
+
+
+def _origin(error: BaseException | None) -> tuple[str, int] | None:
+    """Return the file and line where an error was first raised; re-raising it elsewhere changes neither."""
+    entry = traceback_of(error) if error is not None else None
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return (entry.tb_frame.f_code.co_filename, entry.tb_lineno) if entry is not None else None
