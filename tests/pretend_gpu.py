@@ -1,9 +1,7 @@
 """A trace of a GPU that does not exist, made from a CPU trace, only for tests of comparisons.
 
-    python -m tests.pretend_gpu rendered/cpu/trace.yaml OUT/trace.yaml
-
-Never commit its output: every time in it is made up. The machine's name, its driver and the source of each peak
-state this. The CPU trace is changed as follows, so that comparisons behave as with a GPU:
+Every time in it is made up; the machine's name, its driver and the source of each peak state this. The CPU trace is
+changed as follows, so that comparisons behave as with a GPU:
 
 - annotated steps get device times: a launch of 6 µs, plus the time of their counted bytes and FLOPs at half of the
   made-up peaks, with 2% noise from a fixed seed; their host times are 4 µs longer
@@ -16,12 +14,9 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
 
 MADE_UP = "made up for tests; there is no such machine"
@@ -110,9 +105,3 @@ def _nudged(element: Element) -> Element:
     """Return a finite, non-integer float with a different last digit, and any other element unchanged."""
     unchanged = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
     return element if unchanged else element * (1 + 2**-23)
-
-
-if __name__ == "__main__":
-    source, target = Path(sys.argv[1]), Path(sys.argv[2])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write(pretend_gpu(load(source).trace), target)

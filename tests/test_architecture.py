@@ -41,11 +41,7 @@ PRINT_OR_EXIT_ALLOWED = {
     "trace_tools.lecture.run_plain": {"print"},  # a lecture's texts, if no tracer runs
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # one-line errors of the project settings
     "trace_tools.tracing.survey": {"print", "sys.exit"},  # its own process; the parent reports its last line
-    "trace_tools.tracing.worker": {
-        "os._exit",
-        "SystemExit",
-        "sys.stderr.write",
-    },  # its own process; ends as plain Python
+    "trace_tools.tracing.worker": {"os._exit", "SystemExit", "sys.stderr.write"},  # its own process
     "trace_tools.tracing.recorder.recorder": {"SystemExit"},  # raised by a lecture
 }
 

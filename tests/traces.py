@@ -12,38 +12,9 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from trace_tools.trace import model as m
 from trace_tools.trace.explorations import Exploration, Input, Menu, Result
-from trace_tools.trace.model import (
-    Choice,
-    Claim,
-    Event,
-    Explore,
-    Frame,
-    Image,
-    LeftOut,
-    Link,
-    Machine,
-    Measured,
-    Meters,
-    Narrative,
-    Note,
-    Omitted,
-    Peak,
-    Plot,
-    Process,
-    Raised,
-    Run,
-    Series,
-    SourceFile,
-    Statistics,
-    Step,
-    Table,
-    Tensor,
-    Text,
-    Trace,
-    Value,
-    Varied,
-)
+from trace_tools.trace.model import Frame, Meters, Step, Text, Trace, Value
 
 LECTURE = '''\
 """A lecture for tests."""
@@ -101,43 +72,42 @@ def draw():
 
 
 def example_trace(**changes: Any) -> Trace:
-    """Return a small trace with every kind of event, value and narrative; `changes` replace its fields."""
+    """Return a small trace with every kind of event, value and narrative; `changes` replace their fields."""
     trace = Trace(
         title="A lecture for tests",
         run=_run(),
         machine=_machine(),
         versions=[("python", "3.11.7"), ("torch", "2.13.0")],
-        sources=[SourceFile("lecture.py", LECTURE)],
+        sources=[m.SourceFile("lecture.py", LECTURE)],
         steps=[*_opening(), *_matmul_steps(), *_kinds_steps(), *_curve_steps()],
     )
     return replace(trace, **changes)
 
 
-def _run() -> Run:
-    return Run(
+def _run() -> m.Run:
+    ended = "StopIteration at line 47"
+    return m.Run(
         lecture="lecture.py",
         started="2025-01-31T12:00:00Z",
         seed=0,
         passes=3,
         limit=100,
         complete=False,
-        ended="StopIteration at line 47",
+        ended=ended,
         timed_runs=6,
         commit="0123456789abcdef",
         keep_going=True,
         processes=[
-            Process(
-                "pass 1", "StopIteration at line 47", cold_ns=9_000_000, warm_ns=4_000_000, restored=["random state"]
-            ),
-            Process("pass 2", "StopIteration at line 47", cold_ns=9_100_000, warm_ns=4_100_000, notes=["fans at 40%"]),
-            Process("pass 3", "StopIteration at line 47", cold_ns=8_900_000, why_no_warm="it ran out of memory"),
+            m.Process("pass 1", ended, cold_ns=9_000_000, warm_ns=4_000_000, restored=["random state"]),
+            m.Process("pass 2", ended, cold_ns=9_100_000, warm_ns=4_100_000, notes=["fans at 40%"]),
+            m.Process("pass 3", ended, cold_ns=8_900_000, why_no_warm="it ran out of memory"),
         ],
         dropped=["samples of 3 values: over the size cap"],
     )
 
 
-def _machine() -> Machine:
-    return Machine(
+def _machine() -> m.Machine:
+    return m.Machine(
         name="NVIDIA H200",
         slug="nvidia-h200",
         device="cuda",
@@ -153,10 +123,10 @@ def _machine() -> Machine:
         ram_bytes=2**37,
         os="Linux 6.1",
         peaks=[
-            Peak("bfloat16", 9.895e14, "A datasheet (dense)"),
-            Peak("memory", 4.8e12, "A datasheet"),
-            Peak("float8", None, "not in the table"),
-            Peak("float32", 5.0e13, "measured: a matmul of side 8192", measured=True),
+            m.Peak("bfloat16", 9.895e14, "A datasheet (dense)"),
+            m.Peak("memory", 4.8e12, "A datasheet"),
+            m.Peak("float8", None, "not in the table"),
+            m.Peak("float32", 5.0e13, "measured: a matmul of side 8192", measured=True),
         ],
     )
 
@@ -165,10 +135,14 @@ def _tensor(shape: list[int], elements: list[Any] | None = None, **more: Any) ->
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     settings: dict[str, Any] = {"bytes": 4 * math.prod(shape), "strides": strides, "offset": 0, "contiguous": True}
     settings |= {"storage": "A", "storage_bytes": 4 * math.prod(shape), "elements": elements} | more
-    return Value("tensor", tensor=Tensor("float32", shape, "cuda:0", **settings))
+    return Value("tensor", tensor=m.Tensor("float32", shape, "cuda:0", **settings))
 
 
-def _opening() -> list[Event]:
+def _inspected(**values: Value) -> dict[str, Any]:
+    return {"annotated": True, "values": [*values.items()]}
+
+
+def _opening() -> list[m.Event]:
     return [
         Frame(0, "<module>"),
         Step(0, 0, 1, 3, host_ns=[800_000_000, 790_000_000], cold_ns=[900_000_000]),
@@ -178,16 +152,23 @@ def _opening() -> list[Event]:
     ]
 
 
-def _matmul_steps() -> list[Event]:
+def _matmul_steps() -> list[m.Event]:
     w = [float(n) for n in range(12)]
-    y = [12.0, 15.0, 18.0, 21.0] * 2
+    transposed = [w[4 * row + column] for column in range(4) for row in range(3)]
+    x, y = _tensor([2, 3], [1.0] * 6), _tensor([2, 4], [12.0, 15.0, 18.0, 21.0] * 2, storage="C")
+    aliases = [
+        ("w", _tensor([3, 4], w, storage="B", requires_grad=True)),
+        ("w.T", _tensor([4, 3], transposed, storage="B", strides=[1, 4], contiguous=False)),
+    ]
     meters = Meters(48, 72, 32, 104, 136, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", 48, 104)])
+    held = [("flops", Value("int", 48)), ("48", Value("int", 48))]
+    failed = m.Claim("torch.equal(y[0], y[1])", False, message="rows differ", failed_runs=["pass 2, warm"])
     return [
         Frame(2, "matmul", of=2),
         Step(3, 2, 8, 15, narrative=[Text(text="A product of two matrices costs $2BDK$ FLOPs.")]),
         Step(4, 2, 9, 16, host_ns=[300, 310, 290]),
-        Step(5, 2, 10, 17, host_ns=[9000, 9100, 8900], annotated=True, values=[("x", _tensor([2, 3], [1.0] * 6))]),
-        Step(6, 2, 11, 18, host_ns=[9000, 9500, 9900], annotated=True, values=_aliases(w)),
+        Step(5, 2, 10, 17, host_ns=[9000, 9100, 8900], **_inspected(x=x)),
+        Step(6, 2, 11, 18, host_ns=[9000, 9500, 9900], annotated=True, values=aliases),
         Step(
             7,
             2,
@@ -198,91 +179,43 @@ def _matmul_steps() -> list[Event]:
             device_ns=[7_000, 7_100, 6_900],
             launch_ns=[4_000, 4_100, 3_900],
             queued_ns=[60_000, 61_000, 59_000],
-            annotated=True,
-            values=[("y", _tensor([2, 4], y, storage="C"))],
             allocated_bytes=1536,
             meters=meters,
+            **_inspected(y=y),
         ),
-        Frame(
-            3, "product", of=7, arguments=[("a", _tensor([2, 3], [1.0] * 6)), ("b", _tensor([3, 4], w, storage="B"))]
-        ),
+        Frame(3, "product", of=7, arguments=[("a", x), ("b", _tensor([3, 4], w, storage="B"))]),
         Step(8, 3, 17, 26, host_ns=[15_000, 14_000, 16_000], meters=meters),
-        Step(9, 2, 13, 20, host_ns=[200, 210, 190], annotated=True, values=[("flops", Value("int", 48, unit="FLOP"))]),
-        Step(10, 2, 14, 21, claim=Claim("flops == 48", True, [("flops", Value("int", 48)), ("48", Value("int", 48))])),
-        Step(
-            11,
-            2,
-            15,
-            22,
-            claim=Claim(
-                "torch.equal(y[0], y[1])",
-                False,
-                message="rows differ",
-                failed_runs=["pass 2, warm"],
-            ),
-        ),
+        Step(9, 2, 13, 20, host_ns=[200, 210, 190], **_inspected(flops=Value("int", 48, unit="FLOP"))),
+        Step(10, 2, 14, 21, claim=m.Claim("flops == 48", True, held)),
+        Step(11, 2, 15, 22, claim=failed),
     ]
 
 
-def _aliases(elements: list[float]) -> list[tuple[str, Value]]:
-    transposed = [elements[4 * row + column] for column in range(4) for row in range(3)]
-    return [
-        ("w", _tensor([3, 4], elements, storage="B", requires_grad=True)),
-        ("w.T", _tensor([4, 3], transposed, storage="B", strides=[1, 4], contiguous=False)),
-    ]
-
-
-def _odd_values() -> Value:
-    items = [
-        Value("float", math.nan),
-        Value("float", -0.0),
-        Value("int", 2**70),
-        Value("complex", text="1j"),
-        Value("none"),
-        Value("str", "α–β"),
+def _kinds_steps() -> list[m.Event]:
+    odd = [
+        *(Value("float", math.nan), Value("float", -0.0), Value("int", 2**70), Value("complex", text="1j")),
+        *(Value("none"), Value("str", "α–β")),
         Value("dict", length=1, entries=[(Value("str", "k"), Value("tuple", length=2, items=[Value("int", 1)]))]),
     ]
-    return Value("list", items=items, length=7)
-
-
-def _big_tensor() -> Value:
-    statistics = Statistics(-4.9, 5.1, 3e-07, 1.0, nan=0, inf=0, zero=1, histogram=[20, 500_000, 548_036, 19])
-    corner = [0.5, -1.25, 1e-05, math.inf]
-    return _tensor([1024, 1024], corner=corner, corner_shape=[2, 2], statistics=statistics, storage="D")
-
-
-def _kinds_steps() -> list[Event]:
-    failed = Value("error", text="IndexError: list index out of range")
+    values = [
+        ("odd", Value("list", items=odd, length=7)),
+        ("odd[9]", Value("error", text="IndexError: list index out of range")),
+    ]
+    statistics = m.Statistics(-4.9, 5.1, 3e-07, 1.0, nan=0, inf=0, zero=1, histogram=[20, 500_000, 548_036, 19])
+    corner = {"corner": [0.5, -1.25, 1e-05, math.inf], "corner_shape": [2, 2], "statistics": statistics}
     ring = Value("list", length=1, items=[Value("cycle")])
     varying = Value("int", 0, varies=True, samples=[0, 1, 0], cold_samples=[1, 1, 0])
     return [
         Step(12, 1, 5, 10, host_ns=[400_000, 410_000, 405_000]),
         Frame(4, "kinds_of_values", of=12),
-        Step(
-            13,
-            4,
-            19,
-            30,
-            host_ns=[700],
-            annotated=True,
-            values=[("odd", _odd_values()), ("odd[9]", failed)],
-        ),
+        Step(13, 4, 19, 30, host_ns=[700], annotated=True, values=values),
         Step(14, 4, 20, 31, host_ns=[60]),
-        Step(15, 4, 21, 32, host_ns=[90], annotated=True, values=[("ring", ring)]),
-        Step(
-            16,
-            4,
-            22,
-            33,
-            annotated=True,
-            values=[("big", _big_tensor())],
-            compiled=True,
-            graph=True,
-        ),
+        Step(15, 4, 21, 32, host_ns=[90], **_inspected(ring=ring)),
+        Step(16, 4, 22, 33, compiled=True, graph=True, **_inspected(big=_tensor([1024, 1024], storage="D", **corner))),
         Step(17, 4, 23, 34, host_ns=[50]),
-        Step(18, 4, 24, 35, host_ns=[150], annotated=True, values=[("i", varying)]),
+        Step(18, 4, 24, 35, host_ns=[150], **_inspected(i=varying)),
         Step(19, 4, 25, 36, host_ns=[40]),
-        Omitted(998, 4, 25, 36, host_ns=41_000),
+        m.Omitted(998, 4, 25, 36, host_ns=41_000),
         Step(20, 4, 25, 36, execution=1000, host_ns=[41]),
         Step(
             id=21,
@@ -292,75 +225,56 @@ def _kinds_steps() -> list[Event]:
             host_ns=[9_000],
             stdout="total 499500\n",
             warnings=["UserWarning: take care"],
-            left_out=[LeftOut("warnings", 3)],
+            left_out=[m.LeftOut("warnings", 3)],
         ),
     ]
 
 
-def _decided() -> Narrative:
-    choice = Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None)
-    return Text(text="Faster.", choice=choice)
-
-
-def _explored() -> Narrative:
+def _explored() -> m.Narrative:
+    cards = [Input("bandwidth", "bandwidth", 3.35e12, 1e9, 1e15, "log")]
     exploration = Exploration(
         name="seconds",
         formula="def f0(v0, v1):\n    return (v0 / v1, v0 > 1000000000.0)",
         parameters=["bytes", "bandwidth"],
         inputs=[Input("bytes", "bytes", 2e9, 1.0, 1e15, "log", unit="B")],
-        menus=[
-            Menu("GPU", [Input("bandwidth", "bandwidth", 3.35e12, 1e9, 1e15, "log")], [("H100", [3.35e12])], own=True)
-        ],
+        menus=[Menu("GPU", cards, [("H100", [3.35e12])], own=True)],
         results=[Result("seconds", "seconds", 2e9 / 3.35e12, "s"), Result("large", "large", value=True)],
         curve=("bytes", "seconds"),
         across="GPU",
     )
-    return Explore(text="{seconds}: {large?much|little}.", title="How long", exploration=exploration)
+    return m.Explore(text="{seconds}: {large?much|little}.", title="How long", exploration=exploration)
 
 
-def _curve_steps() -> list[Event]:
-    paper = Link(
-        url="https://arxiv.org/abs/1412.6980",
-        title="Adam",
-        authors="Kingma and Ba",
-        date="2014",
-        text="An optimiser.",
-    )
-    rates = Table(
+def _curve_steps() -> list[m.Event]:
+    adam = {"title": "Adam", "authors": "Kingma and Ba", "date": "2014", "text": "An optimiser."}
+    choice = m.Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None)
+    rates = m.Table(
         title="Rates",
         columns=["optimiser", "rate"],
         rows=[["sgd", 0.1], ["adam", 1e-3]],
-        varied=[Varied([1e-3, 2e-3, 1e-3], row=1, column=1)],
+        varied=[m.Varied([1e-3, 2e-3, 1e-3], row=1, column=1)],
         others=[("another table", 2)],
     )
-    loss = Plot(
-        title="Loss",
-        x_label="step",
-        y_label="loss",
-        x_scale="linear",
-        y_scale="log",
-        series=[Series("train", [0, 1, 2], [2.0, 1.0, 0.5])],
-    )
+    axes = {"x_label": "step", "y_label": "loss", "x_scale": "linear", "y_scale": "log"}
+    loss = m.Plot(title="Loss", series=[m.Series("train", [0, 1, 2], [2.0, 1.0, 0.5])], **axes)
+    measured = m.Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32", [("aten.mm", 1)])
+    uncounted = Meters(uncounted=["aten.odd"], meta_flops=0, dtype="float32", why="fused", device_operators=1)
     return [
         Step(22, 1, 6, 11, host_ns=[52_000]),
         Frame(5, "loss_curve", of=22),
-        Step(23, 5, 28, 41, narrative=[Note(text="Speak slowly here."), _decided(), _explored()]),
-        Step(24, 5, 29, 42, narrative=[paper]),
-        Step(25, 5, 30, 43, narrative=[Image(url="images/loss.png", title="a loss curve", width=400)]),
+        Step(
+            23,
+            5,
+            28,
+            41,
+            narrative=[m.Note(text="Speak slowly here."), Text(text="Faster.", choice=choice), _explored()],
+        ),
+        Step(24, 5, 29, 42, narrative=[m.Link(url="https://arxiv.org/abs/1412.6980", **adam)]),
+        Step(25, 5, 30, 43, narrative=[m.Image(url="images/loss.png", title="a loss curve", width=400)]),
         Step(26, 5, 31, 44, narrative=[rates]),
         Step(27, 5, 32, 45, narrative=[loss]),
-        Step(
-            28,
-            5,
-            33,
-            46,
-            host_ns=[100],
-            meters=Meters(uncounted=["aten.odd"], meta_flops=0, dtype="float32", why="fused", device_operators=1),
-            measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32", [("aten.mm", 1)])],
-            harness=True,
-            runs=4,
-        ),
-        Step(29, 5, 34, 47, raised=Raised("StopIteration", "", origin_line=47)),
+        Step(28, 5, 33, 46, host_ns=[100], meters=uncounted, measured=[measured], harness=True, runs=4),
+        Step(29, 5, 34, 47, raised=m.Raised("StopIteration", "", origin_line=47)),
         Frame(6, "draw", of=29, thread="Thread-1"),
         Step(30, 6, 36, 51, suspended=True),
     ]
@@ -369,7 +283,7 @@ def _curve_steps() -> list[Event]:
 def big_trace(steps: int) -> Trace:
     """Return a trace with this number of steps in one frame, for benchmarks; it is the same each time."""
     numbers = random.Random(0)
-    events: list[Event] = [Frame(0, "<module>")]
+    events: list[m.Event] = [Frame(0, "<module>")]
     for step in range(steps):
         values = []
         if step % 3 == 0:
@@ -379,4 +293,4 @@ def big_trace(steps: int) -> Trace:
         times = [numbers.randrange(1_000, 1_000_000) for _ in range(3)]
         events.append(Step(step, 0, step % 50, step % 50 + 1, step // 50 + 1, times, values=values or None))
     source = "".join(f"x{line} = {line}\n" for line in range(50))
-    return example_trace(title="A big trace", sources=[SourceFile("lecture.py", source)], steps=events)
+    return example_trace(title="A big trace", sources=[m.SourceFile("lecture.py", source)], steps=events)
