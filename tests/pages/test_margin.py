@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.cases_in_one import each
 from tests.messages import says
 from trace_tools.pages.document import Call, CodeRow, Failure, execution
@@ -13,6 +11,8 @@ from trace_tools.trace.model import Claim, Collective, LeftOut, Machine, Meters,
 
 CPU = Machine("A processor", "cpu", "cpu")
 MS = 1_000_000
+Steps = list[dict[str, Any]]
+Notes = list[tuple[str, str, str]]
 
 
 def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: Any) -> CodeRow:
@@ -20,177 +20,177 @@ def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: A
     return CodeRow((), "L1", 1, tuple(executions), omitted, omitted_ns, **more)
 
 
-def with_notes(rows: list[CodeRow]) -> list[CodeRow]:
-    return [replace(code_row, beside=tuple(margin_notes(code_row))) for code_row in rows]
-
-
-def summaries(notes: list[MarginNote]) -> list[tuple[str, str, str]]:
+def summaries(notes: list[MarginNote]) -> Notes:
     return [(note.kind, note.label, f"{note.name} {note.text}".strip()) for note in notes]
 
 
-def values(*numbers: int) -> list[dict[str, Any]]:
+def values(*numbers: int) -> Steps:
     return [{"values": [("x", Value("int", n))], "annotated": True} for n in numbers]
 
 
-def test_only_repeated_executions_are_numbered() -> None:
-    assert summaries(margin_notes(row(*values(1)))) == [("value", "", "x 1")]
-    long = [{"values": [("x", Value("str", letter * 30))]} for letter in "ab"]
-    assert [(kind, label) for kind, label, _ in summaries(margin_notes(row(*long)))] == [("value", "1"), ("value", "2")]
+def once_counted(*rows: CodeRow) -> list[list[MarginNote]]:
+    noted = [replace(code_row, beside=tuple(margin_notes(code_row))) for code_row in rows]
+    return [notes for _, notes in counted_once(noted)]
 
 
-def test_up_to_eight_short_values_share_one_line() -> None:
-    for count in range(2, 9):
-        [note] = margin_notes(row(*values(*range(count))))
-        assert note.text.split(" → ") == [str(n) for n in range(count)] and not note.label
-    assert [label for _, label, _ in summaries(margin_notes(row(*values(*range(9)))))] == ["1", "9", ""]
-    clocked = [{"values": [("x", Value("float", n / 3, varies=True))]} for n in (1, 2)]
-    assert [label for _, label, _ in summaries(margin_notes(row(*clocked)))] == ["1", "2"]
+def claim(text: str, held: bool, left: int, right: int) -> Claim:
+    names = text.replace("<", "==").split(" == ")
+    return Claim(text, held, [(name, Value("int", side)) for name, side in zip(names, (left, right), strict=True)])
+
+
+@each(
+    ("steps", "labels"),
+    [
+        (values(1), [""]),
+        (values(1, 1), [""]),
+        (values(*range(8)), [""]),  # up to eight short values share one line
+        (values(*range(9)), ["1", "9", ""]),
+        ([{"values": [("x", Value("str", letter * 30))]} for letter in "ab"], ["1", "2"]),
+        ([{"values": [("x", Value("float", n / 3, varies=True))]} for n in (1, 2)], ["1", "2"]),
+    ],
+)
+def test_only_different_values_of_executions_are_numbered(steps: Steps, labels: list[str]) -> None:
+    notes = margin_notes(row(*steps))
+    assert [note.label for note in notes] == labels
+    if len(labels) == 1:
+        assert notes[0].text.split(" → ") == list(dict.fromkeys(str(step["values"][0][1].value) for step in steps))
 
 
 def test_loop_headers_count_their_rounds() -> None:
     header = row(*values(*range(10)), {}, rounds=10)
     assert summaries(margin_notes(header))[-1] == ("count", "", "10 rounds")
     ended = row(*values(*range(11)), rounds=10)  # the last value of a `while` line ended the loop
-    assert [label for kind, label, _ in summaries(margin_notes(ended)) if kind == "value"] == ["1", "11"]
+    assert [note.label for note in margin_notes(ended) if note.kind == "value"] == ["1", "11"]
     body = row(*values(*range(10)))
-    assert [[note.kind for note in notes] for _, notes in counted_once(with_notes([header, body]))] == [
-        ["value"] * 2 + ["count"],
-        ["value"] * 2,
-    ]
-
-
-def test_output_of_a_few_executions_is_one_text() -> None:
-    few = row(*({"stdout": f"{n}\n"} for n in range(8)))
-    assert summaries(notes_under(few)) == [("stdout", "8 executions", "\n".join(map(str, range(8))))]
-    many = summaries(notes_under(row(*({"stdout": f"{n}\n"} for n in range(20)))))
-    assert [text for kind, _, text in many if kind == "stdout"] == ["0", "19"] and many[-1][0] == "more"
-
-
-def test_a_value_equal_in_all_executions_is_shown_once() -> None:
-    assert summaries(margin_notes(row(*values(1, 1)))) == [("value", "", "x 1")]
-    value, count = summaries(margin_notes(row(*values(1, 1, 1), omitted=7, omitted_ns=2_000)))
-    assert value == ("value", "", "x 1")
-    assert count[0] == "count" and says(count[2], "10 executions", "7 ", "2 µs")
-
-
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        ({"host_ns": [900_000] * 3}, []),  # short, and not requested by a directive
-        ({"host_ns": [2 * MS] * 3}, ["2 ms ± 0%"]),
-        ({"host_ns": [900_000] * 3, "annotated": True}, ["900 µs ± 0%"]),
-        ({"host_ns": [1_000] * 3, "annotated": True}, []),
-        ({"host_ns": [90_000] * 3, "annotated": True}, []),
-        ({"host_ns": [200_000] * 3, "annotated": True}, ["200 µs ± 0%"]),
-        ({"host_ns": [2 * MS, 3 * MS, 4 * MS]}, []),  # ± 33%
-        ({"host_ns": [2 * MS] * 3, "harness": True}, []),
-        ({"host_ns": [1_000] * 3, "annotated": True, "meters": Meters(flops=64)}, ["64 FLOP"]),
-        ({"host_ns": [2 * MS] * 3, "compiled": True}, ["2 ms ± 0% · with compilation"]),
-        ({"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}, []),
-    ],
-)
-def test_only_long_or_requested_times_are_shown(step: dict[str, Any], expected: list[str]) -> None:
-    assert [note.text for note in margin_notes(row(step)) if note.kind == "time"] == expected
-
-
-def test_the_median_execution_gives_the_time_of_each() -> None:
-    code_row = row(*({"host_ns": [n * MS]} for n in (6, 4, 5)))
-    median = timed(code_row)
-    assert median is not None and median.step.execution == 3
-    assert [note.text for note in margin_notes(code_row) if note.kind == "time"] == ["5 ms each"]
-
-
-def test_unequal_times_of_executions_are_shown_as_a_range() -> None:
-    code_row = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
-    assert [note.text for note in margin_notes(code_row) if note.kind == "time"] == ["2 ms to 9 ms each"]
-
-
-def test_failed_claims_and_caught_exceptions_are_noted() -> None:
-    claim = {"claim": Claim("x == 6", False, [("x", Value("int", 5))])}
-    assert [note.kind for note in margin_notes(row(claim))] == ["failed"]
-    raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
-    call = Call("g", 1, 0, 1, 1, "call-1", "G", None, (), 2)
-    passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
-    code_row = CodeRow((), "L1", 1, (replace(passed, calls=(call,)),))
-    assert summaries(margin_notes(code_row)) == [("caught", "", "ValueError was raised in this call")]
-    assert [note.kind for note in notes_under(code_row)] == ["call"]  # details are shown where it was raised
-
-
-def test_output_warnings_and_failures_are_below_the_line() -> None:
-    claim = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])
-    code_row = row({"stdout": "epoch 1\n", "warnings": ["careful"], "claim": claim})
-    assert summaries(notes_under(code_row)) == [
-        ("stdout", "", "epoch 1"),
-        ("warning", "", "careful"),
-        ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
-    ]
-
-
-def test_a_repeated_warning_is_shown_once() -> None:
-    code_row = row({"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]})
-    assert summaries(notes_under(code_row)) == [
-        ("warning", "execution 1", "careful"),
-        ("warning", "execution 1", "slow"),
-        ("stdout", "execution 2", "2"),
-    ]
-
-
-def test_output_and_warnings_left_out_are_counted() -> None:
-    left_out = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
-    code_row = row({"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": left_out})
-    assert summaries(notes_under(code_row)) == [
-        ("stdout", "", "epoch 1\n\n… 199,934,464 more characters were printed …\nthe end"),
-        ("warning", "", "careful"),
-        ("more", "… 1,000 more warnings, only counted", ""),
-    ]
-
-
-def test_the_first_and_last_of_many_calls_are_shown() -> None:
-    calls = tuple(Call("g", n, 0, n, 9, f"call-{n}", "G", None, (), 2) for n in range(1, 10))
-    code_row = row({})
-    code_row = replace(code_row, executions=(replace(code_row.executions[0], calls=calls),))
-    shown = [note.call.number if note.call else note.label for note in notes_under(code_row)]
-    assert shown == [1, 9]  # with their number and their total
-
-
-@each(
-    ("step", "quiet"),
-    [
-        ({"claim": Claim("x == 6", True, [("x", Value("int", 6)), ("6", Value("int", 6))])}, True),
-        ({"claim": Claim("x.is_contiguous()", True, [("x.is_contiguous()", Value("bool", True))])}, True),
-        ({"claim": Claim("x < 6", True, [("x", Value("int", 5)), ("6", Value("int", 6))])}, False),
-        ({"claim": Claim("5 < 6", True, [("5", Value("int", 5)), ("6", Value("int", 6))])}, True),
-        ({"claim": Claim("x == 6", False, [("x", Value("int", 5)), ("6", Value("int", 6))])}, False),
-    ],
-)
-def test_obvious_claims_are_collapsed(step: dict[str, Any], quiet: bool) -> None:
-    [note] = margin_notes(row(step))
-    assert note.collapsed is quiet
-
-
-def test_a_claim_held_in_all_executions_is_one_note() -> None:
-    claims = [{"claim": Claim("x == n", True, [("x", Value("int", n)), ("n", Value("int", n))])} for n in (1, 2, 3)]
-    held = [(note.kind, note.label, note.collapsed) for note in margin_notes(row(*claims)) if note.kind == "held"]
-    assert held == [("held", "", True)]
+    kinds = [[note.kind for note in notes] for notes in once_counted(header, body)]
+    assert kinds == [["value"] * 2 + ["count"], ["value"] * 2]
 
 
 def test_the_count_of_executions_is_shown_once_per_loop() -> None:
-    rows = [row(*values(1, 1, 1), omitted=7, omitted_ns=2_000) for _ in range(3)]
-    counts = [[note.text for note in notes if note.kind == "count"] for _, notes in counted_once(with_notes(rows))]
-    assert [*map(len, counts)] == [1, 0, 0] and says(counts[0][0], "10 executions", "7 ", "2 µs")
-    two_loops = [rows[0], row(*values(1)), rows[0]]
-    assert [len(notes) for _, notes in counted_once(with_notes(two_loops))] == [2, 1, 2]
+    equal = row(*values(1, 1, 1), omitted=7, omitted_ns=2_000)
+    value, count = summaries(margin_notes(equal))
+    assert value == ("value", "", "x 1")
+    assert count[0] == "count" and says(count[2], "10 executions", "7 ", "2 µs")
+    assert [len(notes) for notes in once_counted(equal, equal, equal)] == [2, 1, 1]
+    assert [len(notes) for notes in once_counted(equal, row(*values(1)), equal)] == [2, 1, 2]
 
 
-def test_long_waits_for_queued_work_are_reported() -> None:
-    def waits(*queued_ns: int) -> list[str]:
-        steps = [{"device_ns": [9_000] * 3, "queued_ns": [ns] * 3} for ns in queued_ns]
-        return [note.label for note in notes_under(row(*steps)) if "queued" in note.label]
+@each(
+    ("steps", "expected"),
+    [
+        ([{"host_ns": [900_000] * 3}], []),  # short, and not requested by a directive
+        ([{"host_ns": [2 * MS] * 3}], ["2 ms ± 0%"]),
+        ([{"host_ns": [900_000] * 3, "annotated": True}], ["900 µs ± 0%"]),
+        ([{"host_ns": [1_000] * 3, "annotated": True}], []),
+        ([{"host_ns": [90_000] * 3, "annotated": True}], []),
+        ([{"host_ns": [200_000] * 3, "annotated": True}], ["200 µs ± 0%"]),
+        ([{"host_ns": [2 * MS, 3 * MS, 4 * MS]}], []),  # ± 33%
+        ([{"host_ns": [2 * MS] * 3, "harness": True}], []),
+        ([{"host_ns": [1_000] * 3, "annotated": True, "meters": Meters(flops=64)}], ["64 FLOP"]),
+        ([{"host_ns": [2 * MS] * 3, "compiled": True}], ["2 ms ± 0% · with compilation"]),
+        ([{"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}], []),
+        ([{"host_ns": [n * MS]} for n in (6, 4, 5)], ["5 ms each"]),
+        ([{"host_ns": [n * MS]} for n in (9, 2, 5)], ["2 ms to 9 ms each"]),
+    ],
+)
+def test_only_long_or_requested_times_are_shown(steps: Steps, expected: list[str]) -> None:
+    assert [note.text for note in margin_notes(row(*steps)) if note.kind == "time"] == expected
 
-    assert [len(waits(ns)) for ns in (22_000_000, 20_000)] == [1, 0]
-    assert "22 ms" in waits(22_000_000)[0] and "not in any step" in waits(22_000_000)[0]
-    (longest,) = waits(3_000_000, 22_000_000, 150_000)
-    assert "22 ms" in longest and "3 waits" in longest
+
+def test_the_median_execution_gives_the_time_of_each() -> None:
+    median = timed(row(*({"host_ns": [n * MS]} for n in (6, 4, 5))))
+    assert median is not None and median.step.execution == 3
+
+
+@each(
+    ("claims", "expected"),
+    [
+        ([claim("x == 6", True, 6, 6)], ("held", True)),
+        ([Claim("x.is_contiguous()", True, [("x.is_contiguous()", Value("bool", True))])], ("held", True)),
+        ([claim("x < 6", True, 5, 6)], ("held", False)),
+        ([claim("5 < 6", True, 5, 6)], ("held", True)),
+        ([claim("x == 6", False, 5, 6)], ("failed", False)),
+        ([claim("x == n", True, n, n) for n in (1, 2, 3)], ("held", True)),
+    ],
+)
+def test_obvious_claims_are_collapsed(claims: list[Claim], expected: tuple[str, bool]) -> None:
+    [note] = [note for note in margin_notes(row(*({"claim": one} for one in claims))) if note.kind != "count"]
+    assert (note.kind, note.collapsed) == expected and note.label == ""
+
+
+CALL = Call("g", 1, 0, 1, 9, "call-1", "G", None, (), 2)
+
+
+def test_caught_exceptions_are_noted_and_shown_where_they_were_raised() -> None:
+    raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
+    passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
+    code_row = CodeRow((), "L1", 1, (replace(passed, calls=(CALL,)),))
+    assert summaries(margin_notes(code_row)) == [("caught", "", "ValueError was raised in this call")]
+    assert [note.kind for note in notes_under(code_row)] == ["call"]
+
+
+def test_the_first_and_last_of_many_calls_are_shown() -> None:
+    calls = tuple(replace(CALL, number=n) for n in range(1, 10))
+    one = replace(row({}).executions[0], calls=calls)
+    notes = notes_under(CodeRow((), "L1", 1, (one,)))
+    assert [note.call.number for note in notes if note.call] == [1, 9]  # with their number and their total
+
+
+FAILED = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])
+LEFT_OUT = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
+
+
+@each(
+    ("steps", "expected"),
+    [
+        (
+            [{"stdout": "epoch 1\n", "warnings": ["careful"], "claim": FAILED}],
+            [
+                ("stdout", "", "epoch 1"),
+                ("warning", "", "careful"),
+                ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
+            ],
+        ),
+        (  # a repeated warning is shown once
+            [{"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]}],
+            [
+                ("warning", "execution 1", "careful"),
+                ("warning", "execution 1", "slow"),
+                ("stdout", "execution 2", "2"),
+            ],
+        ),
+        (
+            [{"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": LEFT_OUT}],
+            [
+                ("stdout", "", "epoch 1\n\n… 199,934,464 more characters were printed …\nthe end"),
+                ("warning", "", "careful"),
+                ("more", "… 1,000 more warnings, only counted", ""),
+            ],
+        ),
+        ([{"stdout": f"{n}\n"} for n in range(8)], [("stdout", "8 executions", "0\n1\n2\n3\n4\n5\n6\n7")]),
+    ],
+)
+def test_output_warnings_and_failures_are_below_the_line(steps: Steps, expected: Notes) -> None:
+    assert summaries(notes_under(row(*steps))) == expected
+
+
+def test_output_of_many_executions_is_shown_of_the_first_and_last() -> None:
+    notes = summaries(notes_under(row(*({"stdout": f"{n}\n"} for n in range(20)))))
+    assert [text for kind, _, text in notes if kind == "stdout"] == ["0", "19"] and notes[-1][0] == "more"
+
+
+@each(
+    ("queued_ns", "facts"),
+    [
+        ([22_000_000], ["22 ms", "not in any step"]),
+        ([20_000], None),
+        ([3_000_000, 22_000_000, 150_000], ["22 ms", "3 waits"]),
+    ],
+)
+def test_long_waits_for_queued_work_are_reported(queued_ns: list[int], facts: list[str] | None) -> None:
+    steps = [{"device_ns": [9_000] * 3, "queued_ns": [ns] * 3} for ns in queued_ns]
+    waits = [note.label for note in notes_under(row(*steps)) if "queued" in note.label]
+    assert len(waits) == (facts is not None) and all(fact in waits[0] for fact in facts or ())
 
 
 def test_traffic_between_ranks_names_operation_group_and_payload() -> None:
