@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.pages.lectures import LECTURE, lecture
 from trace_tools.live import session as session_module
 from trace_tools.live.session import Session, Status
 from trace_tools.tracing.options import TraceOptions
 
 
 def test_after_a_fault_the_next_save_makes_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lecture = tmp_path / "lecture.py"
-    lecture.write_text("def main(): pass\n")
+    path = tmp_path / "lecture.py"
+    path.write_text(LECTURE)
     shown: list[Status] = []
     posted = threading.Semaphore(0)
+    faults: list[Exception] = [ZeroDivisionError("in a template")]
 
     def show(status: Status) -> None:
         shown.append(status)
         posted.release()
-
-    faults: list[Exception] = [ZeroDivisionError("in a template")]
 
     def render(*_: object) -> None:
         if faults:
@@ -32,21 +31,16 @@ def test_after_a_fault_the_next_save_makes_the_pages(tmp_path: Path, monkeypatch
 
     def watch(*_: object, **__: object) -> Any:
         assert posted.acquire(timeout=10)
-        yield {(1, str(lecture))}
+        yield {(1, str(path))}
         assert posted.acquire(timeout=10)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session_module, "render_folder", render)
-    monkeypatch.setattr(session_module, "problems", lambda trace: [])
-    trace = SimpleNamespace(sources=[SimpleNamespace(text="")])
-    monkeypatch.setattr(Session, "_traced", lambda self: trace)
-    monkeypatch.setattr(Session, "_has_code_of", lambda self, text: True)
     monkeypatch.setattr(session_module.watchfiles, "watch", watch)
-    session = Session(lecture, tmp_path / "out", TraceOptions(draft=True), show)
+    monkeypatch.setattr(Session, "_earlier_trace", lambda self: lecture().trace())
+    session = Session(path, tmp_path / "out", TraceOptions(draft=True), show)
     with pytest.raises(KeyboardInterrupt):
         session.watch()
     session.close()
-    assert [(status.edition, status.problems) for status in shown] == [
-        (0, ("ZeroDivisionError: in a template",)),
-        (1, ()),
-    ]
+    problems = [(status.edition, status.problems) for status in shown]
+    assert problems == [(0, ("ZeroDivisionError: in a template",)), (1, ())]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests import signals
-from tests.pages.browsing import ask
+from tests.pages.browsing import WIDE, ask, resize
 
 pytestmark = pytest.mark.slow
 
@@ -53,15 +53,8 @@ class Serving:
         self.lecture.write_text(LECTURE)
         (folder / "words.py").write_text("WORD = 'before'\n")
         command = [sys.executable, "-m", "trace_tools", "serve", "lecture.py", "--port", "0", "--no-open"]
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=signals.heard,
-        )
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=signals.heard, **pipes)
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[0]
 
@@ -74,20 +67,21 @@ class Serving:
 
     def open(self, page: str) -> None:
         """Open a page of the machine, and wait until it can show the status."""
-        self.wait_until(lambda: bool([*self.lecture.parent.glob(f".serve/*/{page}")]))
+        self.until(lambda: bool([*self.lecture.parent.glob(f".serve/*/{page}")]))
         [path] = self.lecture.parent.glob(f".serve/*/{page}")
         self.browser.get(f"{self.address}{path.parent.name}/{page}")
-        self.wait_until(lambda: ask(self.browser, "document.getElementById('live') !== null"))
+        self.until(lambda: ask(self.browser, "document.getElementById('live') !== null"))
 
-    def text(self, selector: str = "main") -> str:
-        return str(ask(self.browser, "document.querySelector(arguments[0])?.innerText ?? ''", selector))
+    def text(self) -> str:
+        return str(ask(self.browser, "document.querySelector('main')?.innerText ?? ''"))
 
     def status(self) -> str:
         """Return the visible status, or ""."""
-        is_visible = "document.getElementById('live').checkVisibility()"
-        return self.text("#live") if ask(self.browser, is_visible) else ""
+        return str(
+            ask(self.browser, "(it => it.checkVisibility() ? it.innerText : '')(document.getElementById('live'))")
+        )
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds; fail after TIMEOUT_S."""
         from selenium.common.exceptions import WebDriverException
 
@@ -104,8 +98,7 @@ class Serving:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory, browser: Any, environment: dict[str, str]) -> Iterator[Serving]:
-    metrics = {"width": 1200, "height": 700, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(browser, WIDE)
     browser.get("about:blank")
     browser.get_log("browser")  # discard errors of earlier tests
     serving = Serving(tmp_path_factory.mktemp("served"), browser, environment)
@@ -125,68 +118,52 @@ def test_changed_prose_is_shown_and_the_page_keeps_its_place(serving: Serving) -
     })()"""
     paragraph, top = ask(browser, position)
     serving.save("Paragraph 2 says something.", "Paragraph 2 is now of many words. " * 30)
-    serving.wait_until(lambda: "of many words" in serving.text())
-    serving.wait_until(lambda: ask(browser, position)[0] == paragraph and abs(ask(browser, position)[1] - top) < 2)
+    serving.until(lambda: "of many words" in serving.text())
+    serving.until(lambda: ask(browser, position)[0] == paragraph and abs(ask(browser, position)[1] - top) < 2)
     assert ask(browser, "scrollY") > 900
     serving.save("Paragraph 2", "Paragraph 2")
-    serving.wait_until(lambda: "of many words" not in serving.text())
+    serving.until(lambda: "of many words" not in serving.text())
     assert browser.get_log("browser") == []
 
 
-def line(code: str) -> int:
-    """Return the number of the first line of the lecture that begins with `code`."""
-    lines = LECTURE.splitlines()
-    return next(number for number, text in enumerate(lines, 1) if text.strip().startswith(code))
+def test_mistakes_and_failures_are_shown_until_they_are_fixed(serving: Serving) -> None:
+    def line(code: str) -> int:
+        return next(n for n, text in enumerate(LECTURE.splitlines(), 1) if text.strip().startswith(code))
 
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    serving.open("00-first.html")
+    for old, new, message in (
         ("y = x + 1", "y = x +", f"lecture.py:{line('y = x')}: not valid Python"),
         ("# @inspect y", "# @inspct y", f"lecture.py:{line('y = x')}: unknown directive `@inspct`"),
-    ],
-)
-def test_mistakes_are_shown_until_they_are_fixed(serving: Serving, old: str, new: str, message: str) -> None:
-    serving.open("00-first.html")
-    serving.save(old, new)
-    serving.wait_until(lambda: message in serving.status())
-    assert "Paragraph 7 says something." in serving.text()
-    serving.save(old, old)
-    serving.wait_until(lambda: serving.status() == "")
-
-
-def test_changed_code_runs_again_and_failures_are_shown(serving: Serving) -> None:
-    serving.open("00-first.html")
-    serving.save("assert y == 2", "assert y == 3")
-    serving.wait_until(lambda: f"lecture.py:{line('assert')}: claim failed: y == 3" in serving.status())
-    serving.save("y = x + 1", "y = x + [1]")
-    serving.wait_until(lambda: f"lecture.py:{line('y = x')}: TypeError: unsupported operand" in serving.status())
+        ("assert y == 2", "assert y == 3", f"lecture.py:{line('assert')}: claim failed: y == 3"),
+        ("y = x + 1", "y = x + [1]", f"lecture.py:{line('y = x')}: TypeError: unsupported operand"),
+    ):
+        serving.save(old, new)
+        serving.until(lambda: message in serving.status())  # noqa: B023
+        assert "Paragraph 7 says something." in serving.text()
     assert "x + [1]" not in serving.text()  # the page of the last complete run remains
     serving.save("Paragraph 2", "Paragraph 2")
-    serving.wait_until(lambda: serving.status() == "" and "x + 1" in serving.text() and "y == 2" in serving.text())
+    serving.until(lambda: serving.status() == "" and "x + 1" in serving.text() and "y == 2" in serving.text())
 
 
 def test_a_changed_module_runs_the_lecture_again(serving: Serving) -> None:
     serving.open("01-second.html")
     assert "before" in serving.text()
     (serving.lecture.parent / "words.py").write_text("WORD = 'afterwards'\n")
-    serving.wait_until(lambda: "afterwards" in serving.text())
+    serving.until(lambda: "afterwards" in serving.text())
 
 
 def test_ctrl_c_ends_all_processes(serving: Serving) -> None:
+    def children() -> list[int]:
+        tasks = Path(f"/proc/{serving.process.pid}/task").glob("*/children")
+        return [int(child) for task in tasks for child in task.read_text().split()]
+
     serving.open("00-first.html")
     serving.save("x = 1", "import time; time.sleep(60); x = 7")
-    serving.wait_until(lambda: "Running" in serving.status() and bool(children(serving.process.pid)))
-    pids = children(serving.process.pid)
+    serving.until(lambda: "Running" in serving.status() and bool(children()))
+    pids = children()
     serving.process.send_signal(signal.SIGINT)
     assert serving.process.wait(10) == 0
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    assert not list((serving.lecture.parent / ".serve").glob(".run-*"))
-    assert [path.name for path in serving.lecture.parent.parent.glob(".served*")] == []  # copies beside the folder
-    serving.wait_until(lambda: "The server has ended" in serving.status())
-
-
-def children(pid: int) -> list[int]:
-    """Return the ids of the child processes of a process, as Linux lists them."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+    folder = serving.lecture.parent
+    assert not [*folder.glob(".serve/.run-*"), *folder.parent.glob(".served*")]  # copies are beside the folder
+    serving.until(lambda: "The server has ended" in serving.status())

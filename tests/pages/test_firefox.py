@@ -23,9 +23,9 @@ from tests.programs import missing, require
 class Firefox:
     """A browser with one window."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+    def __init__(self, address: str) -> None:
         websocket = pytest.importorskip("websocket", reason="websocket-client is not installed")
-        self.process, self.numbers, self.errors = process, itertools.count(1), []
+        self.numbers, self.errors = itertools.count(1), []
         self.socket = websocket.create_connection(f"{address}/session", suppress_origin=True, timeout=60)
         self.send("session.new", capabilities={})
         self.send("session.subscribe", events=["log.entryAdded"])
@@ -41,10 +41,6 @@ class Firefox:
         assert answer["type"] == "success", answer
         return answer["result"]
 
-    def open(self, page: Path) -> None:
-        """Open a page and wait until it is loaded."""
-        self.send("browsingContext.navigate", context=self.context, url=page.as_uri(), wait="complete")
-
     def ask(self, expression: str) -> Any:
         """Return the value of a JavaScript expression: a number, a text or a boolean."""
         target = {"context": self.context}
@@ -52,9 +48,9 @@ class Firefox:
         assert answer["type"] == "success", answer
         return answer["result"]["value"]
 
-    def press(self, keys: str) -> None:
-        """Type keys, and wait until the page has drawn their effect."""
-        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+    def press(self, key: str) -> None:
+        """Type a key, and wait until the page has drawn its effect."""
+        actions = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         source = {"type": "key", "id": "keyboard", "actions": actions}
         self.send("input.performActions", context=self.context, actions=[source])
         self.ask("new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(0))))")
@@ -64,16 +60,14 @@ class Firefox:
 def firefox(tmp_path: Path) -> Iterator[Firefox]:
     """Start Firefox with a new profile; skip the test if it is not installed."""
     (binary,) = require("firefox|firefox-esr")
-    profile = tmp_path / "profile"
-    profile.mkdir()
-    (profile / "user.js").write_text('user_pref("remote.active-protocols", 1);\n', encoding="utf-8")
-    command = [binary, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
+    (tmp_path / "user.js").write_text('user_pref("remote.active-protocols", 1);\n', encoding="utf-8")
+    command = [binary, "--headless", "--no-remote", "--profile", str(tmp_path), "--remote-debugging-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = next((match[1] for line in process.stderr if (match := re.search(r"(ws://\S+)", line))), None)
         if address is None:
             missing("Firefox does not start")
-        browser = Firefox(process, address)
+        browser = Firefox(address)
         yield browser
         with contextlib.suppress(Exception):  # a browser that has died has no connection
             browser.socket.close()
@@ -83,7 +77,8 @@ def firefox(tmp_path: Path) -> Iterator[Firefox]:
 @pytest.mark.slow
 def test_pages_open_and_step(firefox: Firefox, site: Path) -> None:
     for page in ("index.html", "golden/index.html", "golden/01-computing.html"):
-        firefox.open(site / page)
+        address = (site / page).as_uri()
+        firefox.send("browsingContext.navigate", context=firefox.context, url=address, wait="complete")
         assert firefox.ask("document.querySelector('h1').innerText.length > 0"), page
     until(lambda: not firefox.ask("document.getElementById('player').hidden"))  # it has read its steps
     visited = []
