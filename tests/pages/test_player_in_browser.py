@@ -229,52 +229,45 @@ def test_the_panel_never_covers_the_text(browser: Any, page: Path, size: tuple[i
         until(is_visible)
 
 
-@pytest.mark.slow
-def test_animate_mode_reveals_the_page_step_by_step(browser: Any, page: Path) -> None:
+def test_large_type_reveals_the_page_step_by_step(browser: Any, page: Path) -> None:
     visible = "[...document.querySelectorAll('main .row, main [id^=said-]')].filter(e => e.checkVisibility()).length"
-    covered = "document.querySelectorAll('.later').length"
-    press(browser, "A")
-    assert ask(browser, covered) == 0  # nothing is covered before the first step
-    counts = []
-    while step_number(browser) < 13:
-        press(browser, "l")
-        counts.append((step_number(browser), ask(browser, visible)))
-    assert counts[0][1] < counts[3][1] < counts[-1][1] and ask(browser, covered) == 0
-    assert [count for _, count in counts] == sorted(count for _, count in counts)
-    animated = [count for step, count in counts if step == 11]
-    assert len(animated) == 2 and animated[1] == animated[0] + 1  # @animate shows its outputs one at a time
+    covered, bar = "document.querySelectorAll('.later').length", browser.find_element("css selector", ".bar")
+    press(browser, "p")
+    assert (
+        ask(browser, covered) > 10 and not bar.is_displayed() and not browser.find_element("id", "panel").is_displayed()
+    )
+    counts = [ask(browser, visible)]
+    for _ in range(12):
+        press(browser, RIGHT)
+        counts.append(ask(browser, visible))
+        assert ask(browser, "document.querySelector('.current').checkVisibility()")
+    assert counts == sorted(counts) and counts[-1] > counts[0] + 5 and ask(browser, covered) == 0
     press(browser, HOME)
     assert ask(browser, covered) > 10
     press(browser, ESCAPE)
-    assert ask(browser, covered) == 0
+    assert ask(browser, covered) == 0 and bar.is_displayed()
 
 
-def test_the_dialog_of_keys_and_modes(browser: Any, site: Path, page: Path) -> None:
-    """A mode stays on in the next section."""
+def test_the_dialog_of_keys(browser: Any, page: Path) -> None:
     browser.find_element("id", "step-help").click()
     assert "out of this call" in browser.find_element("id", "keys").text
     press(browser, "l")  # the dialog receives the keys
     assert step_number(browser) == 0
-    browser.find_element("id", "mode-animate").click()
-    browser.find_element("id", "mode-animate").send_keys(ESCAPE)
+    browser.find_element("id", "mode-letters").send_keys(ESCAPE)
     assert not ask(browser, "document.getElementById('keys').open")
     assert ask(browser, "document.activeElement.id") == "step-help"
     press(browser, "?")
     browser.find_element("id", "keys-close").click()
     assert not ask(browser, "document.getElementById('keys').open")
-    play(browser, site / "lecture" / "00-first.html")
-    assert ask(browser, "document.getElementById('mode-animate').checked")
-    press(browser, "A")
-    assert ask(browser, "sessionStorage.getItem('animate')") != "on"
 
 
-def test_contents_are_below_the_panel_and_visible_after_escape(browser: Any, page: Path) -> None:
-    assert browser.find_element("css selector", ".contents").is_displayed()
+def test_the_panel_stands_where_the_contents_stood(browser: Any, page: Path) -> None:
+    contents = browser.find_element("css selector", ".contents")
+    assert contents.is_displayed()
     press(browser, "l")
-    last = "[...document.querySelectorAll('#panel > :is(.at, section:not([hidden]))')].at(-1).getBoundingClientRect()"
-    assert ask(browser, f"document.querySelector('#panel > .contents').getBoundingClientRect().top >= {last}.bottom")
+    assert browser.find_element("id", "panel").is_displayed() and not contents.is_displayed()
     press(browser, ESCAPE)
-    assert browser.find_element("css selector", ".contents").is_displayed()
+    assert contents.is_displayed()
     press(browser, "E")
     assert browser.find_element("id", "panel").is_displayed() and step_number(browser) == 1
     with without_scripts(browser):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -45,7 +46,7 @@ def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = 
     values: dict[str, str] = {menu.label: menu.rows[0][0] for menu in exploration.menus}
     columns = [column for menu in exploration.menus for column in menu.columns]
     numbers: list[Input | Result] = [*exploration.inputs, *columns, *exploration.results]
-    values |= {one.name: shown(one, decimal) for one in numbers}
+    values |= {one.name: shown(_brief(one), decimal) for one in numbers}
     truths = {one.name: one.value is True for one in exploration.results}
 
     def read(parts: Parts) -> Iterator[str]:
@@ -58,6 +59,12 @@ def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = 
                 yield from read(part[1] if truths[part[0]] else part[2])
 
     return "".join(read(places(says)))
+
+
+def _brief(one: Input | Result) -> Input | Result:
+    """Round a result to two digits: a sentence about an estimate promises no more."""
+    is_number = isinstance(one, Result) and not isinstance(one.value, bool)
+    return replace(one, value=float(f"{one.value:.2g}")) if is_number else one
 
 
 def shown(one: Input | Result, decimal: bool) -> str:

@@ -436,7 +436,7 @@ def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Ite
     ]
     if report is not None:
         parts.append(Phrase("Differences between the machines", link=report))
-    yield Part("Machines", parts, "machines")
+    yield Part("Machines", parts, "machines", folded=True)
     pages: dict[tuple[int, str], dict[str, tuple[MachineRow, Section]]] = {}  # every section once, in reading order
     for machine in machines:
         for section in machine.document.sections:

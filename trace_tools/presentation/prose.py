@@ -27,6 +27,11 @@ from trace_tools.presentation.varied import with_ranges
 from trace_tools.trace.model import Varied
 from trace_tools.util import formats
 
+# the blank between a number and its unit, and before the number of a section
+_UNBROKEN = re.compile(
+    r"(?<=\d) (?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|days?|GPUs?|tokens?|billion|million)\b)"
+    r"|(?<=[Ss]ection) (?=\d)"
+)
 LONGEST = 30_000  # characters of one text: takes up to a second for each form of a page
 LONGEST_URL = 2_000
 
@@ -178,6 +183,9 @@ class _Renderer(RendererHTML):
         # the alignment of a cell is a class, because inline styles are forbidden
         attributes = {"class" if name == "style" else name: str(value) for name, value in token.attrs.items()}
         return "".join(f' {k}="{html.escape(v.removeprefix("text-align:"))}"' for k, v in attributes.items())
+
+    def text(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+        return _UNBROKEN.sub("\u00a0", super().text(tokens, at, options, env))
 
     def fence(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<pre tabindex="0"><code>{html.escape(tokens[at].content)}</code></pre>\n'

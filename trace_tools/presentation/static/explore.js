@@ -28,6 +28,8 @@
     return `${general((x * times) / (factor || 1), 4)} ${name}`;
   };
 
+  const brief = (x) => (typeof x === "number" ? Number(x.toPrecision(2)) : x);  // two digits in a sentence
+
   const draw = (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -238,7 +240,11 @@
     if (now) spots.push(given.get(of.name));
     spots.sort((a, b) => a - b);
     const line = (changed) => spots.map((at) => [at, answer({ ...changed, [of.name]: at })?.get(to.name)]).filter(([, y]) => y !== undefined);
-    const here = across < 0 ? "" : row(across), lines = [...values.others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]), [here, line({})]];
+    // Three curves: this one, and the nearest above and below it that can be told from it.
+    const own = [across < 0 ? "" : row(across), line({})], end = ([, found]) => found.at(-1)?.[1] ?? NaN;
+    const others = values.others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]).sort((one, other) => end(one) - end(other));
+    const apart = [others.findLast((other) => end(other) < end(own) / 1.4), others.find((other) => end(other) > end(own) * 1.4)];
+    const lines = [...apart.filter(Boolean), own];
     const heights = lines.flatMap(([, found]) => found.map(([, y]) => y));
     const [low, most] = heights.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
     if (!(most >= low)) return null;
@@ -267,21 +273,15 @@
       if (name) path.append(draw("title", {}, name));
       svg.append(path);
     }
-    // The names of the curves at their ends: this one's, the highest and the lowest, and others where there is room.
-    const ends = lines.filter(([name, found]) => name && names.length && found.length).map(([name, found], nth) => [name, py(found.at(-1)[1]), nth === lines.length - 1]);
-    ends.sort(([, a], [, b]) => a - b);
-    const rank = ([, , own], nth) => (own ? 0 : nth === 0 || nth === ends.length - 1 ? 1 : 2), taken = [];
-    for (const [name, at, own] of ends.map((end, nth) => [rank(end, nth), end]).filter(([order]) => beside || order < 2).sort(([a], [b]) => a - b).map(([, end]) => end)) {
-      if (taken.some((other) => Math.abs(other - at) < 1.2 * em)) continue;
-      taken.push(at);
-      words.push(draw("text", { class: own ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: at + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
+    for (const [name, found] of names.length ? lines : []) {  // at the ends of the curves
+      words.push(draw("text", { class: found === own[1] ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: py(found.at(-1)[1]) + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
     }
     svg.append(...words);
     svg.setAttribute("aria-hidden", "true");
     point.hidden = !now;
     if (!now) return grip;
     const at = given.get(of.name), h = now.get(to.name), x0 = px(at), y0 = py(h);
-    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > width / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > width / 2 ? "end" : "start" }, written(h, to)));
+    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > width / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > width / 2 ? "end" : "start" }, written(brief(h), to)));
     point.style.left = `${(100 * x0) / width}%`;
     point.style.top = `${(100 * y0) / high}%`;
     point.ariaLabel = of.label;
@@ -296,11 +296,11 @@
     const [name, then, otherwise] = part, { menus, results, named, given } = values;
     if (then) return sentence(values, now.get(name) ? then : otherwise, now);
     const menu = menus.findIndex(({ label }) => label === name), result = results.find((one) => one.name === name);
-    return [make("b", { textContent: result ? written(now.get(name), result) : menu >= 0 ? values.row(menu) : written(given.get(name), named.get(name)) })];
+    return [make("b", { textContent: result ? written(brief(now.get(name)), result) : menu >= 0 ? values.row(menu) : written(given.get(name), named.get(name)) })];
   });
   const wake = (figure, formula, known, key) => {
     const values = valuesOf(known, formula), { inputs, menus, results, given } = values;
-    const answer = figure.querySelector(".answer"), cells = [...figure.querySelectorAll("td")];
+    const answer = figure.querySelector(".answer"), cells = [...figure.querySelectorAll("td")];  // on paper
     const listed = [...inputs, ...menus.flatMap((menu) => (menu.own ? menu.columns : []))];
     const svg = draw("svg", {}), point = make("div", { className: "point", role: "slider", tabIndex: 0 }), stage = make("div", "stage", svg);
     let grip = null, waiting = 0, drawn = 0;

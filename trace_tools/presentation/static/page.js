@@ -257,23 +257,6 @@ page.remember = () => {
   }
 };
 
-// On the first page, a choice between questions and summaries changes the list and leaves the page where it is.
-page.paths = () => {
-  const { style } = document.documentElement;
-  let top = null;
-  document.querySelector(".paths")?.addEventListener("click", ({ target }) => {
-    const link = target.closest("a");
-    if (!link || link.hash === location.hash) return;
-    top = scrollY;
-    style.scrollBehavior = "auto";  // a smooth scroll to the target would go on after the event
-  });
-  addEventListener("hashchange", () => {
-    if (top !== null) scrollTo({ top });
-    top = null;
-    style.scrollBehavior = "";
-  });
-};
-
 // On the page of the whole lecture, the contents mark the current section.
 page.markSection = () => {
   const nav = document.querySelector(".contents"), parts = [...document.querySelectorAll("main > .part")];
@@ -293,4 +276,4 @@ page.markSection = () => {
   mark();
 };
 
-for (const feature of ["start", "listings", "fade", "link", "remember", "paths", "markSection"]) page[feature]();
+for (const feature of ["start", "listings", "fade", "link", "remember", "markSection"]) page[feature]();

@@ -9,12 +9,12 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
   const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
-  const main = $("text"), panel = $("panel"), contents = document.querySelector(".contents");
+  const main = $("text"), panel = $("panel");
   const steps = {};  // what `read` makes of the page's data; nothing changes it
   const now = {  // all that changes
     here: -1, before: -1,  // the stop that is shown, and the one shown before it
     part: 0,  // how many of its outputs are shown (@animate)
-    animate: false,  // whether the page is revealed step by step
+    animate: false,  // whether the page is in large type, revealed step by step
     pieces: null,  // then: each piece of the page, with the position that reveals it
     marked: [],  // the lines of the stack: [element, class]
     waiting: 0,  // the timer of what is updated with a delay
@@ -66,13 +66,19 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     }
     return 0;
   };
+  const inHall = (way) => {  // the next piece of the page that can be seen: not inside folds
+    let at = now.here + way;
+    const folded = (place) => !place || place === placeOf(now.here) || place.closest("details:is(.called, .deeper):not([open])");
+    while (at >= 0 && at < steps.count && folded(placeOf(at))) at += way;
+    return at;
+  };
   const outputs = () => (now.animate ? steps.outputs.get(now.here) ?? 1 : 1);
 
   const move = (way) => {
     const stepping = panel.hidden === false;
     if (now.here < 0 || !stepping) return "lj".includes(way) ? go(now.here < 0 ? start() : now.here) : undefined;
     if ("lj".includes(way) && now.part + 1 < outputs()) return show(now.here, now.part + 1);
-    const to = { l: () => now.here + 1, h: () => now.here - 1, j: () => over(now.here, 1), k: () => over(now.here, -1),
+    const to = { ...(now.animate ? { l: () => inHall(1), h: () => inHall(-1) } : { l: () => now.here + 1, h: () => now.here - 1 }), j: () => over(now.here, 1), k: () => over(now.here, -1),
       u: () => above(now.here), Home: () => 0, End: () => steps.count - 1 }[way]();
     if (way === "u" && to < 0) return say("This call ends with the section.");
     if (to < 0 || to >= steps.count) return say(to < 0 ? "This is the first step." : "This is the last step.");
@@ -86,10 +92,9 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     mark();
     drawRows();
   };
-    const open = (isOpen) => {  // the panel is above the contents, in their column
+  const open = (isOpen) => {  // the panel stands where the contents stood
     panel.hidden = !isOpen;
     document.body.classList.toggle("stepping", isOpen);
-    if (contents) { if (isOpen) panel.append(contents); else main.after(contents); }
   };
   const show = (stop, output) => {
     now.part = output;
@@ -196,8 +201,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     return results;
   };
 
-  // Animate mode: each piece of the page, with the position that reveals it.
-    const arrange = () => {
+  // In large type: each piece of the page, with the position that reveals it.
+  const arrange = () => {
     const numbers = new Map(), counts = new Map();
     for (const [number, stop] of steps.narrations) {
       const nth = counts.get(stop) ?? 0;
@@ -273,7 +278,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const box = make("section", "", title, from, label, make("table", "vars", body));
     const made = (boxes[depth] = { box, title, slider, label, text, from, body, list: [] });
     slider.addEventListener("input", () => go(made.list[slider.value - 1]));
-    if (contents) contents.before(box); else panel.append(box);
+    panel.append(box);
     return made;
   };
   const drawFrame = ([frame, stop], depth, names, writes) => {
@@ -311,32 +316,19 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
       body.replaceChildren();
     }
   };
-  const ASSIGNS = /^\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*\*?[A-Za-z_][\w.]*)*)\s*(?::[^=]*)?(?:[-+*/@%&|^]|\*\*|\/\/)?=(?!=)/;
-  const does = () => {  // one sentence: what the line did, beside the values below
-    const row = placeOf(now.here), code = steps.code[now.here] || (row?.matches(".row") ? row.querySelector(".code > code").textContent : "");
-    const calls = steps.inside[now.here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s+/g, "").split(",");
-    const inspected = new Set((steps.seenAt.get(now.here) ?? []).map((entry) => steps.seen.name[entry].split(/\W/)[0]));
-    const unseen = (assigned ?? []).filter((name) => !inspected.has(name.split(/\W/)[0]));
-    return [
-      calls ? calls === 1 ? "Calls: 1 step inside it." : `Calls: ${calls.toLocaleString("en")} steps inside it.` : "",
-      unseen.length ? unseen.length > 1 ? `Assigns ${unseen.join(" and ")}; their values were not inspected.` : `Assigns ${unseen[0]}; its value was not inspected.` : "",
-      row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[now.here] ? "Writes the highlighted block." : "",
-      /^\s*return\b/.test(code) && !inspected.size ? "Returns to its caller." : "",
-    ].filter(Boolean).join(" ");
-  };
   const drawHead = () => {
     const cost = [steps.time[now.here], steps.memory[now.here]].filter(Boolean).join(" · ");
     const lines = [make("p", "where", `line ${steps.line[now.here]}` + (cost ? ` · ${cost}` : ""))];
     if (steps.code[now.here]) lines.push(make("pre", "", steps.code[now.here]));
-    const words = does();
-    if (words) lines.push(make("p", "", words));
+    const inside = steps.inside[now.here];
+    if (inside) lines.push(make("p", "", inside === 1 ? "Calls: 1 step inside it." : `Calls: ${inside.toLocaleString("en")} steps inside it.`));
     for (const [kind, text] of steps.noted.get(now.here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
     head.replaceChildren(...lines);
   };
 
   // --- updated with a delay: the address, and the text for screen readers ---
 
-    const say = (text) => { $("step-status").textContent = text; };
+  const say = (text) => { $("step-status").textContent = text; };
   const description = () => {
     const place = `Step ${now.here + 1} of ${steps.count}, line ${steps.line[now.here]}, ${steps.names[steps.frame[now.here]]}.`;
     const fresh = [...known(steps.frame[now.here]).values()].filter(isFresh).slice(0, 3);
@@ -349,27 +341,14 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
   };
   const later = () => { clearTimeout(now.waiting); now.waiting = setTimeout(settle, 250); };
 
-  // --- animate, large type ---
+  // --- large type, for a lecture hall: the page without bar, contents and panel, revealed step by step ---
 
-  const setAnimate = (on) => {
-    now.animate = on;
-    now.part = 0;
-    $("mode-animate").checked = on;
-    uncoverPage();
-    if (now.here >= 0 && !panel.hidden) drawPanel();
-    drawRows();
-  };
-  const toggleAnimate = () => {
-    setAnimate(!now.animate);
-    try { sessionStorage.setItem("animate", now.animate ? "on" : ""); } catch { /* no storage */ }
-    say(now.animate ? "Reveal step by step: on." : "Reveal step by step: off.");
-  };
-
-  // Large type for a lecture hall: the text and the panel, without bar and contents.
   const enlarge = () => {
-    const on = document.documentElement.classList.toggle("large");
-    say(on ? "Large type: on." : "Large type: off.");
-    if (now.here >= 0 && !panel.hidden) scroll();
+    now.animate = document.documentElement.classList.toggle("large");
+    if (now.animate) go(now.here < 0 ? start() : now.here);
+    else stop();
+    say(now.animate ? "Large type: on." : "Large type: off.");
+    scroll();
   };
 
   // --- keys, buttons, touch, the address ---
@@ -381,13 +360,14 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     if (named && (isTheirs(target) || (panel.hidden && key !== "ArrowRight"))) return false;
     move(shiftKey && named ? withShift : way);
   };
+  const remote = (way) => () => (now.animate ? move(way) : false);  // keys of a remote control; else they scroll
   const addKeys = () => {
     Object.assign(page.keys, {
-      ArrowRight: moves("l", "j"), ArrowLeft: moves("h", "k"), ArrowDown: moves("j"), ArrowUp: moves("k"), Home: moves("Home"), End: moves("End"),
+      ArrowRight: moves("l", "j"), ArrowLeft: moves("h", "k"), " ": remote("l"), PageDown: remote("l"), PageUp: remote("h"), ArrowDown: moves("j"), ArrowUp: moves("k"), Home: moves("Home"), End: moves("End"),
       l: moves("l"), h: moves("h"), j: moves("j"), k: moves("k"), u: moves("u"),
-      a: toggleAnimate, p: enlarge, q: () => say(page.questionsFirst.toggle()),
+      p: enlarge, q: () => say(page.questionsFirst.toggle()),
       e: () => (panel.hidden && now.here >= 0 ? go(now.here) : stop()),
-      Escape: () => (panel.hidden ? false : stop()),
+      Escape: () => (now.animate ? enlarge() : panel.hidden ? false : stop()),
       "?": () => $("keys").showModal(),
     });
   };
@@ -403,7 +383,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
     $("step-help").addEventListener("click", page.keys["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
-    $("mode-animate").addEventListener("change", toggleAnimate);
     $("mode-letters").checked = page.lettersAreKeys.get();
     $("mode-letters").addEventListener("change", ({ target }) => page.lettersAreKeys.of.set(target.checked ? "" : "off"));
   };
@@ -432,7 +411,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     addEventListener("hashchange", follow);
     matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
     $("player").hidden = $("step-done").hidden = false;
-    try { if (sessionStorage.getItem("animate")) setAnimate(true); } catch { /* no storage */ }
     follow();
   };
 
