@@ -214,7 +214,7 @@ def _time(row: CodeRow) -> list[MarginNote]:
     short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
     if short or formats.half_range(samples) >= TEACHES_WITHIN:
         text = flops + (" each" if len(with_time) > 1 else "") if flops else ""
-    return [MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops))] if text else []
+    return [MarginNote("time", "", text, facts=details, timing=typical.timing)] if text else []
 
 
 def _range_of(times_ns: Sequence[float]) -> str:

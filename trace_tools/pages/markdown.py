@@ -85,9 +85,8 @@ class MarkdownWriter:
         at = sections.index(section)
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
-        figures = (
-            [Part("This section in figures", drawn)] if (drawn := section_figures(section, self._document)) else []
-        )
+        drawn = section_figures(section, self._document)
+        figures = [Part("This section in figures", drawn)] if drawn else []
         self.files |= figure_files(figures)
         page = joined(
             [
@@ -174,7 +173,7 @@ class MarkdownWriter:
     def _answers(self) -> Iterator[str]:
         """Write the answers to the questions so far, folded, so that readers do not see them by accident."""
         answers = [exercise.answer_markdown(number) for number, exercise in enumerate(self._asked, 1)]
-        yield from ["## " + "Answers", *folded("Show the answers", answers)] if answers else []
+        yield from ["## Answers", *folded("Show the answers", answers)] if answers else []
         self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -223,35 +222,17 @@ def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its notes as comments: after the line if they fit, else on their own lines."""
     written = []
     for row, beside in counted_once(rows):
-        notes = [note for note in beside if note.kind != "time" or not note.collapsed]  # else shown in the details
-        written.append(([formats.visible(x.text) for x in row.lines], [_comment(note, shared) for note in notes]))
-    fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
-    column = max((width for width in fitting if width <= COLUMN), default=0) + 2
+        written.append(([formats.visible(x.text) for x in row.lines], [_comment(note, shared) for note in beside]))
+    widths = [len(code[0]) for code, comments in written if comments and len(code) == 1]
+    column = max((width for width in widths if width <= COLUMN), default=0)
     for code, comments in written:
-        if _fits(code, comments) and comments:
-            yield code[0].ljust(column) + ("" if len(code[0]) < column else "  ") + "# " + " · ".join(comments)
-            continue
-        yield from code
-        margin = " " * (len(code[0]) - len(code[0].lstrip())) if code else ""
-        yield from (f"{margin}# → {line}" for line in _filled(comments, WIDEST - len(margin) - 4))
-
-
-def _filled(comments: Sequence[str], width: int) -> Iterator[str]:
-    """Yield comments in as few lines of at most `width` characters as possible, without splitting them."""
-    line = ""
-    for comment in comments:
-        longer = f"{line} · {comment}" if line else comment
-        if line and len(longer) > width:
-            yield line
-            longer = comment
-        line = longer
-    if line:
-        yield line
-
-
-def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
-    length = sum(len(comment) + 3 for comment in comments)
-    return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
+        line = " · ".join(comments)
+        if line and len(code) == 1 and max(column, len(code[0])) + len(line) + 4 <= WIDEST:
+            yield f"{code[0].ljust(column)}  # {line}"
+        else:
+            yield from code
+            margin = " " * (len(code[0]) - len(code[0].lstrip())) if code else ""
+            yield from (f"{margin}# → {comment}" for comment in comments)
 
 
 def _comment(note: MarginNote, shared: Sequence[str]) -> str:
@@ -271,7 +252,7 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
 
 
 def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
-    """Fold the details of the rows: elements, statistics, meters, notes that were cut."""
+    """Fold the details of the rows: elements, and values that were cut."""
     parts: list[str] = []
     for row in rows:
         for note in row.beside:
@@ -282,11 +263,10 @@ def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
                 lines = ("  ".join(map(str.rjust, cells, widths)).rstrip() for cells in grid.rows)
                 texts.append("\n".join([grid.label, *lines] if grid.label else lines))
             cut = note.kind == "value" and "…" in note.text
-            if texts or (note.facts and (note.counted or cut)):
-                name = code_span(note.name) if note.name else "time"
+            if texts or cut:
+                facts = "; ".join(f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
                 line = row.lines[0].number if row.lines else ""
-                facts = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
-                parts.append(f"**Line {line}, {name}**" + (f": {'; '.join(facts)}" if note.facts else ""))
+                parts.append(f"**Line {line}, {code_span(note.name)}**" + (f": {facts}" if facts else ""))
                 parts += [fenced(text, "text") for text in texts]
     if parts:
         yield from folded("More about these lines", parts)
