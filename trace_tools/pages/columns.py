@@ -40,10 +40,8 @@ def results_block(section: Section) -> str:
             continue
         code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
         turns[code] += 1
-        typical = timed(row)
-        ns = (
-            statistics.median(typical.timing.samples_ns) if typical is not None and typical.timing is not None else None
-        )
+        timing = typical.timing if (typical := timed(row)) is not None else None
+        ns = statistics.median(timing.samples_ns) if timing is not None else None
         notes = [[n.kind, n.label, n.name, n.text] for n in row.beside if n.kind in RESULTS]
         lines.append([f"{code}:{turns[code]}", row.anchor, ns, notes])
     return packed(lines)
@@ -64,9 +62,8 @@ def floors_block(lines: Mapping[str, Sequence[Step]], machines: Sequence[KnownMa
     bounds = []
     for machine in machines:
         name = machine.names[0].removeprefix("NVIDIA ")
-        about = (
-            f"Lower bounds from the datasheet ({formats.quantity(machine.bytes_per_second, 'B/s', 4)}), not measured."
-        )
+        bandwidth = formats.quantity(machine.bytes_per_second, "B/s", 4)
+        about = f"Lower bounds from the datasheet ({bandwidth}), not measured."
         floors = ([floor_of(step, machine) for step in executions] for executions in lines.values())
         bounds.append([name, about, [_text([floor for floor in each if floor is not None], name) for each in floors]])
     return packed({"anchors": list(lines), "machines": bounds}) if any(any(texts) for *_, texts in bounds) else ""

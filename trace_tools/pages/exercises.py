@@ -107,9 +107,8 @@ class Exercise:
 
     def question_markdown(self, question: str, number: int) -> str:
         """Return the question and its choices, without the answer."""
-        return joined(
-            [f"**Question {number}.** {question}", "\n".join(f"- {inline_markdown(c)}" for c in self.choices)]
-        )
+        choices = "\n".join(f"- {inline_markdown(choice)}" for choice in self.choices)
+        return joined([f"**Question {number}.** {question}", choices])
 
     def answer_markdown(self, number: int) -> str:
         """Return the answer, its explanation and the hint, for the end of a section."""

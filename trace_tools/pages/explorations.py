@@ -87,11 +87,11 @@ def script(figures: Mapping[str, Explore]) -> str:
 
 def _is_decimal(exploration: Exploration) -> bool:
     """Return whether bytes are written with SI prefixes, as the lecture's own numbers of bytes are."""
-    byte_counts = [one.value for one in exploration.inputs if one.unit in formats.BYTE_UNITS]
+    numbers = [(one.unit, one.value) for one in exploration.inputs]
     for menu in exploration.menus:
-        for number, column in enumerate(menu.columns):
-            byte_counts += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
-    return formats.is_decimal(byte_counts)
+        for _, row in menu.rows:
+            numbers += [(column.unit, value) for column, value in zip(menu.columns, row, strict=True)]
+    return formats.is_decimal([value for unit, value in numbers if unit in formats.BYTE_UNITS])
 
 
 def tables(exploration: Exploration) -> Tables:
@@ -114,38 +114,19 @@ def _data(exploration: Exploration, says: str) -> dict[str, Any]:
     decimal = _is_decimal(exploration)
 
     def about(one: Input | Result) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "name": one.name,
-            "label": one.label,
-            "unit": one.unit or "",
-            **_ladder(one.unit, decimal),
-        }
+        data = {"name": one.name, "label": one.label, "unit": one.unit or "", **_ladder(one.unit, decimal)}
         if isinstance(one, Input):
-            data |= {
-                "value": one.value,
-                "low": one.low,
-                "high": one.high,
-                "log": one.scale == "log",
-                "whole": one.whole,
-            }
+            data |= {"value": one.value, "low": one.low, "high": one.high, "whole": one.whole}
+            data["log"] = one.scale == "log"
         return data
 
     menus = [
         {"label": menu.label, "columns": [*map(about, menu.columns)], "rows": menu.rows, "own": OWN if menu.own else ""}
         for menu in exploration.menus
     ]
-    return {
-        "name": exploration.name,
-        "says": places(says),
-        "parameters": exploration.parameters,
-        "inputs": [*map(about, exploration.inputs)],
-        "menus": menus,
-        "results": [*map(about, exploration.results)],
-        "stack": exploration.stack,
-        "limit": exploration.limit,
-        "curve": exploration.curve,
-        "across": exploration.across,
-    }
+    data = {name: getattr(exploration, name) for name in ("name", "parameters", "stack", "limit", "curve", "across")}
+    inputs, results = [*map(about, exploration.inputs)], [*map(about, exploration.results)]
+    return {**data, "says": places(says), "inputs": inputs, "menus": menus, "results": results}
 
 
 def _visible(data: Any) -> Any:

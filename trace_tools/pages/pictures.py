@@ -61,24 +61,17 @@ def read_picture(folder: Path | None, address: str) -> Picture | None:
             return _recognised("made", base64.b64decode(address[kept.end() :], validate=True))
         except ValueError:
             return None
-    if folder is None:
-        return None
-    if re.match(r"[a-zA-Z][\w+.-]*:|/", address):
-        return None
-    return _read(folder, unquote(address))
-
-
-def _read(folder: Path, path: str) -> Picture | None:
-    if ".." in path.replace("\\", "/").split("/") or "\0" in path:
+    path = unquote(address)
+    outside = ".." in path.replace("\\", "/").split("/") or "\0" in path or re.match(r"[a-zA-Z][\w+.-]*:|/", address)
+    if folder is None or outside:
         return None
     try:
         file = (folder / path).resolve()
         if not file.is_relative_to(folder.resolve()) or not file.is_file() or file.stat().st_size > LARGEST_VIDEO:
             return None
-        content = file.read_bytes()
+        return _recognised(file.stem, file.read_bytes())
     except (OSError, ValueError):  # a ValueError: no file can have such a name
         return None
-    return _recognised(file.stem, content)
 
 
 def _recognised(name: str, content: bytes) -> Picture | None:

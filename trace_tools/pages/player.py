@@ -89,8 +89,7 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stops = []
     for index, step in enumerate(steps):
         where, own = anchor(step)
-        edition = lecture.edition(step)
-        directives = edition.source.directives.get(step.statement, ())
+        directives = lecture.edition(step).source.directives.get(step.statement, ())
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(

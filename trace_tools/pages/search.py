@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 from trace_tools.pages import overview
-from trace_tools.pages.document import Block, CodeListing, CodeRow, Document, Narration, visible
+from trace_tools.pages.document import Block, Call, CodeListing, Document, Narration, visible
 from trace_tools.pages.narration import FORMATS
 from trace_tools.presentation import prose
 from trace_tools.presentation.page_shell import packed
@@ -91,7 +91,6 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
 def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     kind: Kind
     for block in visible(blocks):
-        rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
             narrative, terms = block.narrative, ""
             if isinstance(narrative, Note):  # not on HTML pages
@@ -103,12 +102,12 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
             if text := _line(FORMATS[type(narrative)].search(narrative)):
                 kind = FORMATS[type(narrative)].entry
                 yield SearchEntry(kind, page, f"said-{block.number}", text, formats.shorten(terms, 300))
-        elif isinstance(block, CodeListing):
-            rows = block.rows
-        elif block.shown == "part":
-            title = _line(prose.readable_text(block.title))
-            yield SearchEntry("heading", page, block.anchor, title, block.name if block.name != title else "")
-        for row in rows:
+        elif isinstance(block, Call):
+            if block.shown == "part":
+                title = _line(prose.readable_text(block.title))
+                yield SearchEntry("heading", page, block.anchor, title, block.name if block.name != title else "")
+            continue
+        for row in block.rows if isinstance(block, CodeListing) else ():
             position = (row.lines[0].source, row.lines[0].number) if row.lines else None
             if position is not None and position not in lines and any(line.text.strip() for line in row.lines):
                 lines.add(position)

@@ -10,16 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
-from trace_tools.pages.document import (
-    Block,
-    Document,
-    Execution,
-    Section,
-    Stop,
-    brief_code,
-    rows_shown,
-    salient,
-)
+from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory

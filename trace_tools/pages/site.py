@@ -122,9 +122,8 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
         files_by_folder.setdefault(one.folder, {}).update(files)
     if reports:
         files_by_folder[REPORTS] = reports
-    return files_by_folder | {
-        "": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())
-    }
+    has_reports = bool(reports) or (out / REPORTS / "index.html").is_file()
+    return files_by_folder | {"": _site_files(site, has_reports=has_reports)}
 
 
 def _reports(sides: Sequence[Side]) -> dict[str, bytes]:
@@ -231,14 +230,14 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     slugs: dict[str, set[str]] = {}  # of folders, by their machine's name
     for one in site:
         slugs.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
-    full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
-    names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
-    machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
-    listed = []
-    for name, one in zip(names, site, strict=True):
-        short = one.folder if len(slugs[one.trace.machine.name]) > 1 else name + " (partial)" * one.partial
+    machines, listed = [], []
+    for one in site:
+        name = one.trace.machine.name
+        name += f" ({one.folder_slug})" if len(slugs[name]) > 1 else ""
+        machines.append(overview.MachineRow(name, one.folder, one.document))
         pages = [section.slug for section in one.document.sections]
-        listed.append({"name": formats.one_line(short, 60), "folder": one.folder, "sections": pages})
+        short = formats.one_line(name + " (partial)" * one.partial, 60)
+        listed.append({"name": short, "folder": one.folder, "sections": pages})
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     report = f"{REPORTS}/index.html" if has_reports else None

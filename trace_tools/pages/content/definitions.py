@@ -92,12 +92,9 @@ class Definitions:
             statement = self._statements[name]
             inner = tuple(definitions(self._names(name[0], statement, statement.end_line)))
             texts = self.ran.editions[name[0]].source.lines
-            rows = []
-            for first, last in (
-                (statement.first_line, statement.header_end),
-                (statement.header_end + 1, statement.end_line),
-            ):
-                numbers = range(first, last + 1)
+            rows, body = [], statement.header_end + 1
+            for first, end in ((statement.first_line, body), (body, statement.end_line + 1)):
+                numbers = range(first, end)
                 lines = (CodeLine(name[0], n, text) for n in numbers if (text := texts[n - 1]) is not None)
                 rows.append(CodeRow(tuple(lines), f"{anchor}-L{first}", first))
             rows[-1] = with_notes(replace(rows[-1], definitions=inner))
