@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -103,21 +101,3 @@ def test_descriptions_of_exceptions() -> None:
     assert Guard().describe_exception(KeyError("k")) == "KeyError: 'k'"
     assert Guard().describe_exception(ValueError(object())) == "ValueError: <object object>"
     assert Guard().describe_exception(Worse()) == "Worse: (its message can't be read)"
-
-
-@pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
-def test_the_guard_cleans_up_after_recursion_errors() -> None:
-    guard, limit, depth = Guard(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))
-
-    def deeper() -> None:
-        guard.call(lambda: 1, "one", 5)
-        deeper()
-
-    try:
-        for extra in range(12):  # each time another call of the guard exceeds the limit
-            sys.setrecursionlimit(depth + 200 + extra)
-            with pytest.raises(RecursionError):
-                deeper()
-            assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not guard.observing
-    finally:
-        sys.setrecursionlimit(limit)
