@@ -32,7 +32,7 @@ def trees() -> dict[str, ast.Module]:
 LAYERS = (
     *("errors", "util", "trace", "lecture", "", "source", "machines", "describing", "metering", "analysis"),
     *("presentation", "diff", "pages", "edtrace", "tracing", "live"),
-    *("config", "commands", "cli", "__main__"),
+    *("commands", "cli", "__main__"),
 )
 
 # Modules other than commands that may print or end the process.

@@ -21,7 +21,7 @@ import click
 from trace_tools import __version__
 from trace_tools.errors import TraceToolsError, in_words, is_refusal
 
-# In the order of the help: modules of `commands`, each with a command of its name.
+# In the order of the help; a command is in the module of `commands` with its name, or in that of `MODULES`.
 GROUPS = {
     "Write": ["new", "check", "serve"],
     "Run": ["trace", "doctor"],
@@ -29,6 +29,7 @@ GROUPS = {
     "Compare": ["diff"],
     "Keep": ["validate", "recover"],
 }
+MODULES = {"validate": "keep", "recover": "keep"}
 COMMANDS = [name for names in GROUPS.values() for name in names]
 STREAMS = ("stdin", "stdout", "stderr")
 
@@ -45,8 +46,8 @@ class OneLineErrors(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command = getattr(importlib.import_module(f"trace_tools.commands.{cmd_name}"), cmd_name)
-        assert isinstance(command, click.Command)
+        module = importlib.import_module(f"trace_tools.commands.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -59,12 +60,9 @@ class OneLineErrors(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line, with characters escaped that a stream cannot encode."""
         for number, name in enumerate(STREAMS):
-            try:
-                os.fstat(number)
-            except OSError:  # a closed stream becomes /dev/null, so that no other file gets its descriptor
-                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this stream's
-            if getattr(sys, name) is None:
-                setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            if getattr(sys, name) is None:  # closed; now /dev/null, so that no other file gets its descriptor
+                os.set_inheritable(descriptor := os.open(os.devnull, os.O_RDWR), True)
+                setattr(sys, name, os.fdopen(descriptor, "w" if number else "r", encoding="utf-8", closefd=False))
             if number and hasattr(stream := getattr(sys, name), "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         return super().main(*args, **kwargs)
@@ -74,29 +72,23 @@ class OneLineErrors(click.Group):
             try:
                 super().invoke(ctx)
                 sys.stdout.flush()
-            except TraceToolsError as error:
-                _print_line(f"error: {error}")
-                ctx.exit(error.exit_code)
-            except BrokenPipeError:  # the reader is gone, as in `| head -1`
-                _close_streams()
-                ctx.exit(128 + signal.SIGPIPE)
-            except (OSError, MemoryError, RuntimeError) as error:
-                if isinstance(error, click.exceptions.Exit | click.Abort):
-                    raise
-                if not is_refusal(error):
-                    _print_failure(error)
-                    ctx.exit(os.EX_SOFTWARE)
-                _print_line(f"error: {in_words(error)}")
-                _close_streams()
-                ctx.exit(2)
             except (click.ClickException, click.Abort, click.exceptions.Exit):
                 raise
-            except Exception as error:
-                _print_failure(error)
-                ctx.exit(os.EX_SOFTWARE)
             except KeyboardInterrupt as error:
                 _print_line(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])
+            except BrokenPipeError:  # the reader is gone, as in `| head -1`
+                _close_streams()
+                ctx.exit(128 + signal.SIGPIPE)
+            except Exception as error:
+                if not isinstance(error, TraceToolsError) and not is_refusal(error):  # a fault of the tools
+                    with contextlib.suppress(OSError):
+                        click.echo(traceback.format_exc(), err=True, nl=False)
+                    _print_line("error: trace-tools failed; the traceback above shows the location")
+                    ctx.exit(os.EX_SOFTWARE)
+                _print_line(f"error: {in_words(error)}")
+                _close_streams()
+                ctx.exit(getattr(error, "exit_code", 2))
             finally:
                 if signals and signals[-1] != signal.SIGINT:  # all cleanup is done
                     ctx.exit(128 + signals[-1])
@@ -140,13 +132,6 @@ def _close_streams() -> None:
         except OSError:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _print_failure(error: Exception) -> None:
-    """Print the traceback of a fault in the tools and a note that it is a bug."""
-    with contextlib.suppress(OSError):
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    _print_line("error: trace-tools failed; the traceback above shows the location")
 
 
 def _print_line(line: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 
 class TraceToolsError(Exception):
@@ -11,34 +10,28 @@ class TraceToolsError(Exception):
 
     exit_code = 2
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # rebuilt from its message after another process raised it
-        return _made_again, (type(self), str(self), vars(self))
-
-
-def _made_again(kind: type[TraceToolsError], message: str, attributes: dict[str, Any]) -> TraceToolsError:
-    error = kind.__new__(kind, message)
-    error.args = (message,)
-    vars(error).update(attributes)
-    return error
-
 
 class LectureError(TraceToolsError):
     """A mistake in the lecture's source: `path:line: what was found; what was expected`."""
 
     def __init__(self, path: str | Path, line: int | None, message: str) -> None:
-        position = f"{path}:{line}" if line is not None else str(path)
-        super().__init__(f"{position}: {message}")
+        super().__init__(path, line, message)  # as they are, so that another process can make the error again
         self.line = line
+
+    def __str__(self) -> str:
+        path, line, message = self.args
+        return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
 
 
 class TraceFileError(TraceToolsError):
-    """A trace file that cannot be read or does not follow the schema: `path: steps[12].line: …`."""
+    """A trace file that cannot be read or does not follow the schema: `path: line 12: …`."""
 
     def __init__(self, path: str | Path, where: str | None, message: str) -> None:
-        super().__init__(f"{path}: {where}: {message}" if where else f"{path}: {message}")
+        super().__init__(path, where, message)
         self.where = where
-        self.message = message
+
+    def __str__(self) -> str:
+        return ": ".join(str(part) for part in self.args if part)
 
 
 class NothingRecordedError(TraceToolsError):

@@ -16,7 +16,7 @@ from tests.diff.planted import made
 from tests.messages import says
 from tests.programs import require
 from trace_tools.cli import main
-from trace_tools.commands.traces import open_side
+from trace_tools.commands.arguments import open_side
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.trace.file import write
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from trace_tools.commands.traces import open_side, path_of, reference_and_latest, what_is_there
+from trace_tools.commands.arguments import open_side, path_of, reference_and_latest, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference, Side
 from trace_tools.errors import UsageError
 from trace_tools.util.files import replace_file
@@ -72,7 +72,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     """
     from trace_tools.util.interpreter import collector_paused
 
-    style, out = options["style"], options["out"]
+    style, out, everything = options["style"], options["out"], options["everything"]
     traces = traces or reference_and_latest()
     if len(traces) < 2:
         raise click.UsageError(f"expected two traces or more; found {len(traces)}: {what_is_there()}")
@@ -80,9 +80,9 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     several = len(traces) > 2 or folder or style == "csv"
     if several and style == "json":
         raise UsageError("--format json is for the differences between two traces; csv has the measurements of several")
-    fail_on = read_aspects(options["fail_on"], "--fail-on")
+    fail_on = _aspects(options["fail_on"], "--fail-on")
     choices = _choices(options, time_asked=fail_on is not None and "time" in fail_on)
-    traces = tuple(map(_named, traces))
+    traces = tuple(name if Path(name).exists() or ":" in name else str(path_of(name)) for name in traces)
     for trace in traces if out is not None else ():
         if Path(trace).exists() and out.resolve() in (Path(trace).resolve(), Path(trace, "trace.yaml")):
             raise UsageError(f"{out} is one of the traces; write the report to another file with -o")
@@ -92,9 +92,12 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
             differences = _write_comparison([first, *others], choices, options, folder=folder)
         else:
             from trace_tools.diff.judge.between import difference_between
+            from trace_tools.diff.report.difference_report import difference_json, report_of
 
-            differences = [difference_between(first, others[0], choices)]
-            _write_difference(differences[0], style, out, everything=options["everything"])
+            differences = [difference := difference_between(first, others[0], choices)]
+            as_json = style == "json"
+            report = difference_json(difference) if as_json else report_of(difference, style, everything=everything)
+            _write(report, out, style)
     codes = [exit_code(difference, fail_on) for difference in differences]
     ctx.exit(1 if 1 in codes else max(codes, default=0))
 
@@ -104,25 +107,11 @@ def _choices(options: dict[str, Any], *, time_asked: bool) -> Choices:
     from trace_tools.diff.judge.values import Tolerances
 
     ignored = _split(options["ignore"])
-    only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)
-    choices = Choices(
-        aspects=only - frozenset(ignored),
-        ignored=tuple(word for word in ignored if word not in ASPECTS),
-        tolerances=Tolerances.parse(options["tolerance"]),
-        time_asked=time_asked,
-    )
-    if not choices.aspects:
+    aspects = (_aspects(options["only"], "--only") or frozenset(ASPECTS)) - frozenset(ignored)
+    if not aspects:
         raise UsageError("--ignore excludes every aspect that --only selects; expected at least one to compare")
-    return choices
-
-
-def _named(trace: str) -> str:
-    """Return a side as `open_side` takes it, with a folder's name replaced by its path."""
-    if Path(trace).exists():
-        return trace
-    if ":" in trace:  # REV:path
-        return trace
-    return str(path_of(trace))
+    names = tuple(word for word in ignored if word not in ASPECTS)
+    return Choices(aspects, names, Tolerances.parse(options["tolerance"]), time_asked=time_asked)
 
 
 def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
@@ -145,26 +134,15 @@ def _split(texts: Iterable[str]) -> list[str]:
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
-def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
+def _aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
     """Return the aspects that an option names; None if it was not given."""
     words = _split(texts)
-    if not words:
-        return None
     if option == "--fail-on" and words == ["none"]:
         return frozenset()
     for word in words:
         if word not in ASPECTS:
             raise UsageError(f"{option} {word[:40]}: expected some of {', '.join(ASPECTS)}")
-    return frozenset(aspect for aspect in ASPECTS if aspect in words)
-
-
-def _write_difference(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
-    from trace_tools.diff.report.difference_report import difference_json, report_of
-
-    if style == "json":
-        _write(difference_json(difference), out)
-    else:
-        _write(report_of(difference, style, everything=everything), out, style)  # type: ignore[arg-type]
+    return frozenset(aspect for aspect in ASPECTS if aspect in words) if words else None
 
 
 def _write_comparison(

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from trace_tools.config import trace_options
+from trace_tools.commands.arguments import trace_options
 from trace_tools.errors import UsageError
 from trace_tools.machines import devices
 from trace_tools.tracing.options import TraceOptions

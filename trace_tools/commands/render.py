@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from trace_tools.commands.recover import recover_first
-from trace_tools.commands.traces import TracePath
+from trace_tools.commands.arguments import TracePath
+from trace_tools.commands.keep import recover_first
 from trace_tools.errors import UsageError
 
 SHOWN = 8  # most lines on files that are out of date

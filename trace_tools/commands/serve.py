@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_tools.commands.recover import recover_first
-from trace_tools.config import trace_options
+from trace_tools.commands.arguments import trace_options
+from trace_tools.commands.keep import recover_first
 from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS
 from trace_tools.tracing.options import TraceOptions

@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_tools.analysis.outcome import (
-    activity,
-    noise_text,
-    problems,
-    violations,
-    what_was_kept,
-    where_time_went,
-)
+from trace_tools.analysis.outcome import activity, noise_text, problems, violations, what_was_kept, where_time_went
+from trace_tools.commands.arguments import from_here, reference_in, trace_options
 from trace_tools.commands.check import all_mistakes
-from trace_tools.commands.recover import recover_first
-from trace_tools.commands.traces import reference_in
-from trace_tools.config import from_here, trace_options
+from trace_tools.commands.keep import recover_first
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.process import started_early
@@ -62,8 +54,10 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     if (lecture is None) == (options.module is None):
         raise UsageError("expected a lecture, as in `trace-tools trace talk.py`, or -m and the name of a module")
     if lecture is None:
-        lecture = _file_of(options.module or "")
-        out = out or Path("rendered")
+        parts = (options.module or "").removesuffix(".py").split(".")
+        if not all(part.isidentifier() for part in parts):
+            raise UsageError(f"-m {options.module}: expected the name of a module, as in `-m course.lecture_01`")
+        lecture, out = Path(*parts).with_suffix(".py"), out or Path("rendered")
     out = out or lecture.parent / "rendered"
     progress = ProgressLine(1 if options.draft else options.passes)
     early = started_early(lecture, options)
@@ -95,9 +89,8 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         again = f"correct this, then `trace-tools render {path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {path}: {again}") from None
     trace = traced.trace
-    folder = lecture.parents[len(Path(tracer.job.name).parts) - 1]
-    problem_lines = problems(trace, folder, code=True)
-    lines = [*problem_lines] if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
+    wrong = problems(trace, lecture.parents[len(Path(tracer.job.name).parts) - 1], code=True)
+    lines = [*wrong] if trace.run.complete else [*wrong[1:], *what_was_kept(trace, path)]
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
     lines += where_time_went(trace, [*traced.seconds, ("pages", time.monotonic() - started)])
     if (spread := noise_text(trace)) is not None:
@@ -115,8 +108,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     click.echo(f"open {from_here(pages)}")
     if traced.failed is not None:
         raise traced.failed
-    if problem_lines:
-        sys.exit(1)
+    sys.exit(1 if wrong else 0)
 
 
 def _difference(out: Path, traced: Traced) -> Iterator[str]:
@@ -137,14 +129,6 @@ def _difference(out: Path, traced: Traced) -> Iterator[str]:
             yield f"against {from_here(reference)}: {headline(difference)}; `{how}` shows more"
 
 
-def _file_of(module: str) -> Path:
-    """Return the file of a module, relative to this folder. Raises UsageError if it is not a module's name."""
-    parts = module.removesuffix(".py").split(".")
-    if not all(part.isidentifier() for part in parts):
-        raise UsageError(f"-m {module}: expected the name of a module, as in `-m course.lecture_01`")
-    return Path(*parts).with_suffix(".py")
-
-
 class ProgressLine:
     """Shows the progress of each process: one changing line on a terminal, a line per process in a log.
 
@@ -158,20 +142,22 @@ class ProgressLine:
     def done(self) -> None:
         """Clear the changing line of the terminal."""
         if sys.stderr.isatty():
-            self._write("\r\x1b[K")
+            _write("\r\x1b[K")
 
     def show(self, message: Progress) -> None:
-        does = activity(message.process, self._passes)
+        does, now = activity(message.process, self._passes), time.monotonic()
         line = ": ".join(filter(None, (does, message.where)))
+        logged = self._logged.get(message.process)
         if sys.stderr.isatty():
-            self._write(f"\r\x1b[K{line}")
-        elif message.process not in self._logged:
+            _write(f"\r\x1b[K{line}")
+        elif logged is None:
             self._logged[message.process] = -math.inf
-            self._write(f"{does}\n")
-        elif message.stalled_s and time.monotonic() > self._logged[message.process] + LOGGED_S:
-            self._logged[message.process] = time.monotonic()
-            self._write(f"{line}\n")
+            _write(f"{does}\n")
+        elif message.stalled_s and now > logged + LOGGED_S:
+            self._logged[message.process] = now
+            _write(f"{line}\n")
 
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # a closed terminal must not end a run
-            click.echo(text, nl=False, err=True)
+
+def _write(text: str) -> None:
+    with suppress(OSError):  # a closed terminal must not end a run
+        click.echo(text, nl=False, err=True)

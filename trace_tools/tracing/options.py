@@ -4,8 +4,8 @@
     OPTIONS["passes"].help                         "How many times to run the lecture, each in a new process."
     options.recorded()                             {"passes": 5, "seed": 0, …}: fields of `Run`, the head of the trace
 
-To add an option, add a field here, and the code that acts on it. `config` makes it an option of `trace`; worker
-processes receive all options as JSON, so each value is a text, a number, a bool or None.
+To add an option, add a field here, and the code that acts on it. `commands.arguments` makes it an option of `trace`;
+worker processes receive all options as JSON, so each value is a text, a number, a bool or None.
 """
 
 from __future__ import annotations

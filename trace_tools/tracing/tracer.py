@@ -195,11 +195,8 @@ def planned(lecture: Path, options: TraceOptions = DEFAULTS) -> tuple[Job, Parse
         checked(options.device)
     options = replace(options, passes=1 if options.draft else options.passes)
     job = Job(str(lecture.resolve()), source.text, options)
-    return replace(
-        job,
-        torch=options.device not in (None, "cpu") or needs_torch(imported(source, job.folder)),
-        skipped=skipped(source, options),
-    ), source
+    torch = options.device not in (None, "cpu") or needs_torch(imported(source, job.folder))
+    return replace(job, torch=torch, skipped=skipped(source, options)), source
 
 
 def check_lecture(path: Path) -> ParsedSource:
@@ -221,9 +218,8 @@ def refuse_options(options: TraceOptions) -> None:
     if name is not None and not re.search(FOLDER, name):
         raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not diff or partial")
     if options.passes < 1 or options.limit < 2:
-        raise UsageError(
-            f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"
-        )
+        expected = "expected at least 1 pass and a limit of at least 2"
+        raise UsageError(f"passes: {options.passes}, limit: {options.limit}; {expected}")
 
 
 def skipped(source: ParsedSource, options: TraceOptions) -> tuple[str, ...]:

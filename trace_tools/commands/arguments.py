@@ -1,22 +1,28 @@
-"""Resolve a trace on the command line; accept a file, a folder with a trace in it, or a name.
+"""What several commands take: a trace (a file, a folder with a trace in it, or a name), and the options of `trace`.
 
+    @trace_options("device")                    the command takes `options`, a `TraceOptions`
     @click.argument("path", metavar="TRACE", type=TracePath())
     path_of("cpu")             Path("rendered/cpu/trace.yaml"), if no file or folder here is called cpu
     path_of("rendered/cpu")    Path("rendered/cpu/trace.yaml")
     open_side("HEAD~1:rendered/cpu/trace.yaml")  # the trace at a revision, as in `git show`
 
-A name refers to a folder in the project's folder of pages: `out` in its pyproject.toml, else `rendered`.
+A name refers to a folder in `rendered`.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.tracing.options import DEFAULTS, OPTIONS, TraceOptions, flag_of
 from trace_tools.util.git import is_committed
 
 if TYPE_CHECKING:
@@ -103,3 +109,37 @@ def what_is_there() -> str:
     rendered = Path(RENDERED)
     names = sorted(path.parent.name for path in rendered.glob(f"*/{TRACE}"))
     return f"the traces in {rendered} are {', '.join(names)}" if names else f"{rendered} has no traces"
+
+
+def trace_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add options of `tracing.options` to a command, which takes all of them as one argument `options`.
+
+    `changes` maps an option's name to click's attributes that replace those of the table.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(*arguments: Any, **given: Any) -> Any:
+            options = TraceOptions(**{name: given.pop(name) for name in names})
+            return command(*arguments, options=options, **given)
+
+        for name in reversed(names):
+            option, default = OPTIONS[name], getattr(DEFAULTS, name)
+            flags = option.flags or (flag_of(name),)
+            if option.type is bool and default is None:  # its default depends on the device
+                flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
+            attributes = {"help": option.help, "metavar": option.metavar, "default": default}
+            attributes |= {"show_default": type(default) in (int, float, str), "is_flag": option.type is bool}
+            attributes["type"] = click.IntRange(min=option.least) if option.least is not None else option.type
+            called = click.option(*flags, name, **{**attributes, **changes.get(name, {})})(called)
+        return called
+
+    return decorated
+
+
+def from_here(path: Path) -> Path:
+    """Return a path as short as it would be typed: relative if it is below the current folder."""
+    path = Path(os.path.normpath(path))
+    with suppress(ValueError):
+        return path.relative_to(Path.cwd())
+    return path

@@ -1,0 +1,72 @@
+"""Run `recover DIR`, which turns the journals of killed runs into traces, and `validate TRACE.yaml`.
+
+Exit codes of `recover`: 0 done, or no journals found; 2 some journals remain, for example because the disk is full. Of
+`validate`: 1 if the file was cut short.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from trace_tools.commands.arguments import TracePath
+from trace_tools.trace.model import Step
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def recover(folder: Path) -> None:
+    """Write the trace of a run that was killed.
+
+    A run records each step as it goes. `recover` turns the steps found in DIR into
+    DIR/<machine>/partial/trace.yaml.
+
+    \b
+    Example:
+      trace-tools recover rendered
+    """
+    if (unwritten := _recovered(folder)) is None:
+        click.echo(f"{folder}: no interrupted run found", err=True)
+    if unwritten:
+        sys.exit(2)
+
+
+def recover_first(folder: Path) -> None:
+    """Recover the journals of a killed run in a folder of traces, and report it."""
+    if folder.is_dir():
+        _recovered(folder, "an earlier run was killed; its steps are now in ")
+
+
+def _recovered(folder: Path, notice: str = "") -> int | None:
+    """Recover and report; return how many journals wait for another try, None if there was nothing to recover."""
+    from trace_tools.tracing.run_folder import recover as recover_all
+
+    recovered, kept = recover_all(folder)
+    for traced in recovered:
+        click.echo(f"{notice}{traced.path}" if notice else f"{traced.path}: {traced.trace.run.ended}", err=bool(notice))
+    for one in kept:
+        why = f"kept these journals; no trace could be made from them{' yet' * one.intact}: {one.why}"
+        click.echo(f"{one.folder}: {why}", err=True)
+    return sum(one.intact for one in kept) if recovered or kept else None
+
+
+@click.command()
+@click.argument("path", metavar="TRACE", type=TracePath())
+def validate(path: Path) -> None:
+    """Check that a trace file is complete and well formed.
+
+    \b
+    Example:
+      trace-tools validate rendered/cpu/trace.yaml
+    """
+    from trace_tools.trace.file import load
+
+    loaded = load(path)
+    for note in loaded.notes:
+        click.echo(f"{path}: {note}", err=True)
+    steps = sum(isinstance(event, Step) for event in loaded.trace.steps)
+    click.echo(f"{path}: schema {loaded.trace.schema}, {steps} steps, {loaded.trace.run.ended}")
+    if loaded.notes:
+        sys.exit(1)
