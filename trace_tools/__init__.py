@@ -38,7 +38,7 @@ _MODULES = {
     "machines.peaks": ("known_machine", "known_machines"),
     "machines.machine": ("device", "memory_bytes", "peak_bandwidth", "peak_flops"),
     "metering.measurement": ("Count", "Measurement", "count", "measure"),
-    "metering.timeline": ("bytes_alive",),
+    "metering.meters": ("bytes_alive",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
