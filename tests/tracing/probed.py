@@ -18,7 +18,6 @@ import re
 import sys
 import traceback
 import types
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -60,6 +59,10 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
     names = {name: number for number, name in program.functions.items()}
     claims = {test: statement for statement, (test, _) in program.claims.items()}
 
+    calls: dict[int | None, list[str]] = {}
+    for frame in run.frames.values():
+        calls.setdefault(frame.of, []).append(frame.function)
+
     def recorded(step: Step) -> Any:
         fields = {name: getattr(step, name) for name in Step.__struct_fields__}
         clocks = {name: (fields[name] or [None])[0] for name in ("device_ns", "launch_ns", "queued_ns")}
@@ -72,6 +75,7 @@ def recorded_run(run: RunRecord, program: Instrumented) -> Any:
             claim = [statement, how, sides]
         more = {
             "seq": step.id,
+            "calls": " ".join(calls.get(step.id, ())),  # the functions that it called
             "ns": (step.host_ns or [None])[0],
             "values": _plain_values(step.values),
             "raised": to_plain(step.raised) if step.raised else None,
@@ -183,16 +187,6 @@ class Probed:
         """Return the calls of a function, in order."""
         names = self.program.functions
         return [frame for frame in self.run.frames.values() if names[frame.function] == function]
-
-    def calls(self) -> Counter[tuple[str, str]]:
-        """Count calls by the calling step's first line (without its comment) and the called function's name."""
-        run, lines = self.run, self.source.text.splitlines()
-        counts: Counter[tuple[str, str]] = Counter()
-        for frame in run.frames.values():
-            if frame.of is not None:
-                line = self.source.statements[run.steps[frame.of].statement].line
-                counts[lines[line - 1].strip().partition("  # ")[0], self.program.functions[frame.function]] += 1
-        return counts
 
     @property
     def records(self) -> list[Any]:
