@@ -3,11 +3,9 @@
 """Functions as objects: decorators, functools, signatures, sources, pickles, contexts, recursion, threads."""
 
 import contextlib
-import contextvars
 import functools
 import inspect
 import pickle
-import queue
 import sys
 import threading
 import types
@@ -33,16 +31,6 @@ calls = []
 def fibonacci(n: int, *, scale: float = 1.0) -> int:  # @inspect n
     """Documented."""
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
-
-
-@functools.singledispatch
-def kind(x):
-    return "object"
-
-
-@kind.register(list)
-def _(x):
-    return ["list", *map(kind, x)]
 
 
 @contextlib.contextmanager
@@ -79,14 +67,6 @@ class Nested:
         return local
 
 
-def outer_source():
-    def inner(x):
-        y = x + 1  # @inspect y
-        return y
-    f = lambda x: x + 1
-    return inner, f
-
-
 def caller_line():
     return sys._getframe(1).f_lineno, sys._getframe(1).f_code.co_name, len(inspect.stack(0)) - len(inspect.stack(0))
 
@@ -95,9 +75,41 @@ def warn():
     warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
 
 
+def named(x):
+    assert x, "no x"
+    y = [x for _ in range(2)]
+    return y, sorted(locals()), sys.exc_info()
+
+
+def elsewhere(f):
+    """Another interpreter, which received the function by value, has no hooks."""
+    return types.FunctionType(f.__code__, {"__builtins__": __builtins__, "sys": sys})
+
+
+class Saves:
+    """As Lightning's `save_hyperparameters` does."""
+    def __init__(self, width, depth=2, *rest, flag=True, **more):
+        with open("/dev/null"):
+            assert width > depth
+            self.save()
+        del self.saved["self"]
+        self.__dict__.update(locals())
+
+    def save(self):
+        _, _, _, names = inspect.getargvalues(inspect.currentframe().f_back)
+        self.saved = {**names}
+
+
 def as_objects(log):
+    log.append([elsewhere(named)(1), types.FunctionType(named.__code__, globals())(1)])
+    try:
+        elsewhere(named)(0)
+    except AssertionError as error:
+        log.append((str(error), error.__context__))
+    saved = vars(Saves(3, 1, 7, flag=False, z=9))
+    log.append((saved.pop("self").saved, saved))
     log.append([fibonacci(6), fibonacci.__name__, fibonacci.__doc__, fibonacci.__wrapped__.cache_info().misses, len(calls)])
-    log.append([str(inspect.signature(fibonacci)), kind([1, "a"]), sorted([3, 1, 2], key=lambda x: (x % 2, x))])
+    log.append([str(inspect.signature(fibonacci)), sorted([3, 1, 2], key=lambda x: (x % 2, x))])
     for divisor in (1, 0):
         with manager(log) as n:
             log.append(n / divisor)
@@ -111,8 +123,10 @@ def as_objects(log):
         return x + 1
     log.append([decorated(1), decorated(2)])
 
-    inner, f = outer_source()
-    for of in (fibonacci, Nested.Deeper, Nested.Deeper.method, Nested.make(), inner, f, main):
+    def inner(x):
+        y = x + 1  # @inspect y
+        return y
+    for of in (fibonacci, Nested.Deeper, Nested.Deeper.method, Nested.make(), inner, lambda x: x + 1, main):
         source, line = inspect.getsourcelines(of)
         log.append(("".join(source), line))
     log.append([inspect.getdoc(fibonacci), inspect.getcomments(Nested.Deeper.method), inspect.getmodule(inner).__name__])
@@ -185,7 +199,6 @@ def recursions(log):
 # ------------------------------------------------------------------------------ threads
 
 local = threading.local()
-variable = contextvars.ContextVar("variable", default="unset")
 
 
 def worker(n, results):  # @inspect n
@@ -193,16 +206,6 @@ def worker(n, results):  # @inspect n
     for i in range(n):  # @inspect i
         results.append((n, i, local.value))
     return n
-
-
-class Ticking(threading.Thread):
-    def __init__(self, ticks):
-        super().__init__(name="ticking", daemon=True)
-        self.ticks, self.seen = ticks, []
-
-    def run(self):
-        for item in iter(self.ticks.get, None):  # @inspect item
-            self.seen.append(item)
 
 
 def failing(message):
@@ -215,7 +218,7 @@ def produce(n):
 
 
 def threads(log):
-    results, ticks = [], queue.Queue()
+    results = []
     started = [threading.Thread(target=worker, args=(n, results)) for n in range(4)]
     for thread in started: thread.start()
     for thread in started: thread.join()
@@ -228,18 +231,6 @@ def threads(log):
             log.append((str(error), error.__traceback__.tb_lineno))
         g = produce(3)
         log.append([next(g)] + [pool.submit(next, g).result() for _ in range(2)])
-        variable.set("set")
-        log.append(pool.submit(contextvars.copy_context().run, variable.get).result())
-    ticking = Ticking(ticks)
-    ticking.start()
-    for item in ["a", "b", None]: ticks.put(item)
-    ticking.join()
-    hooked, before = [], threading.excepthook
-    threading.excepthook = lambda args: hooked.append((args.exc_type.__name__, str(args.exc_value), args.thread.name))
-    thread = threading.Thread(target=failing, args=("unhandled",), name="doomed")
-    thread.start(); thread.join()
-    threading.excepthook = before
-    log.append([ticking.seen, threading.active_count(), hooked])
 
 
 def main():

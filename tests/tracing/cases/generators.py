@@ -3,9 +3,6 @@
 """Generators and coroutines: send, throw, close, delegation, `async for` and `async with`, tasks, cancellation."""
 
 import asyncio
-import contextlib
-import inspect
-import types
 
 
 def count(n):
@@ -64,11 +61,6 @@ def yielding_in_expressions():
     return x, f"{(yield 6)}"
 
 
-@types.coroutine
-def legacy():
-    return (yield "awaited")
-
-
 def guarded(call):
     try:
         return call()
@@ -95,14 +87,12 @@ def synchronous(log):
     next(r)
     log.append(guarded(lambda: r.throw(ValueError("lost"))))
     y = yielding_in_expressions()
-    log.append([next(y), y.send(10), y.send(20), y.send(7), y.send(7), guarded(lambda: y.send("s")), next(legacy())])
+    log.append([next(y), y.send(10), y.send(20), y.send(7), y.send(7), guarded(lambda: y.send("s"))])
     log.append(guarded(lambda: count(1).throw(ValueError("before it began"))))
     unfinished = careful(log)
     next(unfinished)
     del unfinished  # closes it here and now
     log.append("after del")
-    running = careful(log)
-    log.append((running.gi_running, running.gi_yieldfrom, running.__name__, running.__qualname__))
 
 
 # ------------------------------------------------------------------------------ asynchronous
@@ -148,17 +138,6 @@ async def numbers(n, log):
         log.append("numbers closed")
 
 
-@contextlib.asynccontextmanager
-async def managed(log):
-    log.append("enter")
-    try:
-        yield "managed"
-    except ValueError as error:
-        log.append(str(error))
-    finally:
-        log.append("leave")
-
-
 async def loops(log):
     async for tick in Ticker(4):  # @inspect tick
         if tick == 2:
@@ -176,8 +155,6 @@ async def loops(log):
         async for i in numbers(3, log):
             if i == 1:
                 raise KeyError("swallowed")
-    async with managed(log) as name:
-        raise ValueError(name)
     log.append([await plus_one(i) async for i in numbers(7, log) if i != 1])
 
 
@@ -241,7 +218,6 @@ def main():
     for scene in (loops, sends, tasks):
         asyncio.run(scene(log))
         log.append(scene.__name__)
-    log.append([inspect.iscoroutinefunction(loops), inspect.isasyncgenfunction(numbers)])
     coroutine = double(2)
     try:
         coroutine.send(None)

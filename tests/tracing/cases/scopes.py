@@ -20,14 +20,7 @@ def counter():
         count += by  # @inspect count
         return count
 
-    def late():
-        if count > 2:
-            nonlocal_free = count
-            for _ in range(2):
-                pass
-        return count
-
-    return up, late
+    return up
 
 
 def declared_late(x):
@@ -118,13 +111,6 @@ def assignments():
     return a, b, c, "u" in locals()
 
 
-def dynamic():
-    namespace = {"x": 2}
-    exec("y = x + 1\ndef f(): return y", namespace)
-    eval_locals = eval("[namespace['y'], namespace['f']()]")
-    return eval_locals, eval("x * 2", {"x": 21})
-
-
 def shadowing(list, type=3, *, id=4):
     print = list
     for len in range(2): pass
@@ -134,6 +120,25 @@ def shadowing(list, type=3, *, id=4):
 def parameters(a: int, b=1, /, c=2, *args: str, d, e=5, **kwargs) -> dict[str, Missing]:  # @inspect a, args, kwargs
     def inner(*, a: a = a, **k): return a, b, k
     return a, b, c, args, d, e, kwargs, inner(z=1), inner.__annotations__
+
+
+def namespaces(a=1):
+    with open("/dev/null") as b:
+        assert a == 1
+        before = locals()
+        inner = [sorted(locals()) for c in (1, 2)], (lambda d: [*locals()])(3)
+        shown = dir(), sorted(vars()), sorted(locals()), "{a}".format(**locals()), eval("a + 1"), eval("a", {"a": 8})
+    class C:
+        g = a
+        names = [name for name in locals() if "_" not in name]
+    def taken(**kwargs): return sorted(kwargs)
+    return inner, shown, C.names, taken(**locals()), before is locals()
+
+
+def own_names(x):
+    def eval(model): return model, "mine"
+    def locals(): return {"x": "mine"}
+    return eval(x), locals(), [*vars()]
 
 
 def only_docstring():
@@ -148,12 +153,13 @@ def only_ellipsis(): ...
 
 
 def main():
-    up, late = counter()
-    log = [up(), up(5), late(), up.__code__.co_freevars]
+    up = counter()
+    log = [up(), up(5), up.__code__.co_freevars]
     log.append([declared_late(1), total, made_here, declared_late.__doc__])
     log.append([inner_class_scope(), cells(), comprehensions(4)])
-    log.append([walrus([1, 2, 3]), deletions(), assignments(), dynamic()])
+    log.append([walrus([1, 2, 3]), deletions(), assignments(), eval("x * 2", {"x": 21})])
     log.append([shadowing([1]), parameters(0, d=1), parameters(0, 1, 2, 3, 4, d=5, f=6)])
+    log.append([namespaces(), own_names(1)])
     log.append([only_docstring(), only_docstring.__doc__, only_global(), only_ellipsis()])
     log.append([parameters.__defaults__, parameters.__kwdefaults__, parameters.__annotations__, __doc__, __annotations__])
     namespace = {}

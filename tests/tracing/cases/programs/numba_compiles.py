@@ -1,16 +1,13 @@
 """Every way to numba: decorators, names for them, calls with the function, helpers, classes."""
 # needs numba
 import importlib
-from functools import partial
 
 import numba as nb
 import numpy as np
 from numba import float64, guvectorize, int64
 from numba.experimental import jitclass
 
-fast = nb.njit(cache=True)
-lazy = partial(nb.njit, fastmath=True)
-table = {"njit": importlib.import_module("numba").njit}
+fast = {"njit": importlib.import_module("numba").njit}["njit"](cache=True)
 
 
 def main():
@@ -21,12 +18,6 @@ def main():
 @fast
 def twice(x):
     y = x * 2
-    return y
-
-
-@lazy
-def thrice(x):
-    y = twice(x) + x
     return y
 
 
@@ -57,7 +48,7 @@ class Model:
 
 def decorated():
     counter = Counter(3)
-    print(twice(3), thrice(3), summed(np.arange(5.0)), counter.up(), counter.up(), Model.step(1))
+    print(twice(3), summed(np.arange(5.0)), counter.up(), counter.up(), Model.step(1))
 
 
 class Fast:
@@ -71,12 +62,6 @@ class Fast:
 @Fast
 def a(x):
     y = x + 2
-    return y
-
-
-@table["njit"]
-def b(x):
-    y = x + 3
     return y
 
 
@@ -106,7 +91,7 @@ def scaled(k):
 
 
 def called():
-    print(a(0), b(0), compiled[0](0), nb.njit(largest)(np.arange(3.0)), scaled(3)(4))
+    print(a(0), compiled[0](0), nb.njit(largest)(np.arange(3.0)), scaled(3)(4))
 
 
 if __name__ == "__main__":
