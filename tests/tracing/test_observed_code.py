@@ -121,9 +121,9 @@ def test_a_lecture_that_is_hard_to_observe(environment: dict[str, str], tmp_path
     ]
     completed = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=200)
     assert completed.returncode == 1, completed.stderr
-    plain = [sys.executable, "-c", "import lecture; lecture.main()"]
+    command = [sys.executable, "-c", "import lecture; lecture.main()"]
     with subprocess.Popen(
-        plain, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         output = process.communicate(timeout=60)[0]
         os.killpg(process.pid, signal.SIGKILL)  # the lecture leaves a process

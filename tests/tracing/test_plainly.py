@@ -86,15 +86,8 @@ def caught():
         with contextlib.suppress(AssertionError):
             pool.submit(check, -5).result()
             found.append("never")
-    found += [tolerant(1), tolerant(-6), *numbers()]
-    n = 0
-    while True:
-        try:
-            assert n < 5
-            n += 1
-        except AssertionError:
-            break
-    said(found, n)
+    found += [tolerant(1), tolerant(-6)]
+    said(found)
 
 def catching(f):
     @functools.wraps(f)
@@ -109,13 +102,6 @@ def catching(f):
 def tolerant(x):
     assert x == 1, f"{x} is not 1"
     return x
-
-def numbers():
-    for n in (1, -1):
-        try:
-            yield check(n)
-        except AssertionError:
-            yield "in a generator"
 
 async def awaited():
     async def task():

@@ -41,9 +41,6 @@ def loops(log):
         log.append(n)
     else:
         log.append("while else")
-    while True:
-        n += 1
-        if n > 3: break
     for i in range(2):
         for j in range(3):
             if j == 1:
@@ -111,22 +108,12 @@ def returns(log, how):
         if how == "finally": return "finally wins"
 
 
-def nested_finally():
-    for i in range(2):
-        try:
-            try:
-                return "first"
-            finally:
-                if i == 0: continue
-                return "second"
-        finally:
-            if i: return "third"
-
-
 def one_liners(x):
     if x: y = 1; z = 2
     elif x is None: y = z = 3
-    else: y = 4; z = 5  # @inspect y, z
+    else:
+        y = 4; z = 5  # @inspect y, z
+        if not x: pass
     try: y += 1; raise KeyError
     except KeyError: z += 1
     finally: y += 1; z += 1
@@ -136,28 +123,6 @@ def one_liners(x):
     for i in range(2): y += i; z += i
     while z > 100: z -= 1
     return y, z, f(1), C.attribute, C.other
-
-
-def branches(x):
-    if x == 1:  # @inspect x
-        found = "one"
-    elif x == 3: found = "three"  # @inspect found
-    else:
-        if x == 4:
-            found = "four"
-        else:
-            found = "other"
-    if not x: pass
-    elif x < 0: ...
-    return found  # @inspect found
-
-
-def unreachable(x):
-    if x:
-        return 1
-        x = 2
-    raise ValueError("x") if x is None else KeyError("x")
-    return 3
 
 
 def shape(subject):
@@ -225,12 +190,7 @@ def main():
     leaving(log)
     for how in ("try", "raise", "with", "finally", "else"):
         log.append(returns(log, how))
-    log.append(nested_finally())
     log.append([one_liners(x) for x in (True, None, 0)])
-    log.append([branches(x) for x in range(5)])
-    for x in (1, 0, None):
-        try: log.append(unreachable(x))
-        except (ValueError, KeyError) as error: log.append(repr(error))
     subjects = [0, -2.5, "text", None, [], [5], [1, 2, 1], {"kind": "a", "b": 1, "c": 2}, {"kind": "a"}, Point(2, 2), 17]
     log.append([shape(s) for s in subjects])
     log.append([without_default(s) for s in (1, 2, 3)])

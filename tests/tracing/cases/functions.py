@@ -148,13 +148,6 @@ def even(n): return True if n == 0 else odd(n - 1)
 def odd(n): return False if n == 0 else even(n - 1)
 
 
-def tree(depth):
-    if depth:
-        yield from tree(depth - 1)
-        yield depth
-        yield from tree(depth - 1)
-
-
 def forever(n=0):
     return forever(n + 1)
 
@@ -173,10 +166,6 @@ class Deep:
     def __getattr__(self, name): return getattr(self, name + "x")
 
 
-def through_library(n):
-    return n and functools.reduce(lambda a, b: through_library(n - 1), [1, 2])
-
-
 def stack_depth():
     frame, depth = sys._getframe(), 0
     while frame: frame, depth = frame.f_back, depth + 1
@@ -184,7 +173,7 @@ def stack_depth():
 
 
 def recursions(log):
-    log.append([even(51), list(tree(4)), through_library(10)])
+    log.append([even(51)])
     count, limit = [0], sys.getrecursionlimit()
     sys.setrecursionlimit(stack_depth() + 250)  # low, since time grows with the square of a traceback's length
     for failing in (forever, lambda: repr(Deep()), lambda: Deep().attribute, lambda: forever_in_try(count)):
@@ -193,7 +182,7 @@ def recursions(log):
         except RecursionError:
             log.append("recursion")
     sys.setrecursionlimit(limit)
-    log.append([count[0] > 100, even(20), list(tree(3))])  # the count is a few less than in plain Python
+    log.append([count[0] > 100, even(20)])  # the count is a few less than in plain Python
 
 
 # ------------------------------------------------------------------------------ threads

@@ -1,6 +1,6 @@
 """Functions and classes that other processes get by value, and copies in this process."""
 # needs cloudpickle, joblib
-import asyncio, functools, marshal, subprocess, sys
+import functools, marshal, subprocess, sys
 
 import cloudpickle
 from joblib import Parallel, delayed
@@ -29,16 +29,6 @@ class Model:
         y = self.n * x * self.scale
         return double(y)
 
-    @property
-    def size(self):
-        z = self.n
-        return z
-
-    @classmethod
-    def make(cls, n):
-        made = cls(n)
-        return made
-
 
 def closure(k):
     def inner(x):
@@ -51,11 +41,6 @@ def closure(k):
 def count(n):
     for i in range(n):
         yield i
-
-
-async def later(x):
-    y = x
-    return y
 
 
 def fib(n):
@@ -72,10 +57,9 @@ def failing(x):
         return str(error), error.__context__, sorted(locals())
 
 
-def used(double, Model, inner, count, later, fib, failing, part):
-    model = Model.make(2)
-    numbers = double(5), model.run(3), model.size, inner(1), inner(1), list(count(3)), fib(6), part()
-    return numbers, failing(0), asyncio.run(later(4))
+def used(double, Model, inner, count, fib, failing, part):
+    numbers = double(5), Model(2).run(3), inner(1), inner(1), list(count(3)), fib(6), part()
+    return numbers, failing(0)
 
 
 LOADED = "import sys; from pickle import load; f, args = load(sys.stdin.buffer); print(f(*args))"
@@ -83,7 +67,7 @@ MARSHALLED = "import sys, types, marshal; fib = types.FunctionType(marshal.load(
 
 
 def here_and_there():
-    things = double, Model, closure(5), count, later, fib, failing, functools.partial(double, 4)
+    things = double, Model, closure(5), count, fib, failing, functools.partial(double, 4)
     print(used(*cloudpickle.loads(cloudpickle.dumps(things))))
     for code, content in {LOADED: cloudpickle.dumps((used, things)), MARSHALLED: marshal.dumps(fib.__code__)}.items():
         done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True)

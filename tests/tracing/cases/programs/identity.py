@@ -1,5 +1,5 @@
 """The program is the module `__main__`"""
-import contextvars, dataclasses, doctest, inspect, io, multiprocessing, os, pickle, runpy, sys, typing, unittest
+import contextvars, dataclasses, doctest, inspect, multiprocessing, os, pickle, runpy, sys, typing
 
 class Point:
     """A point
@@ -13,10 +13,6 @@ class Point:
 class Pair:
     a: "Point"
     b: "typing.ClassVar[int]" = 1
-
-class Test(unittest.TestCase):
-    def test_square(self):
-        self.assertEqual(square(3), 9)
 
 def square(x: "int") -> "Point":
     return x * x
@@ -58,8 +54,6 @@ def processes():
 def running():
     """Running"""
     print(doctest.testmod())
-    ran = unittest.main(exit=False, argv=["x"], testRunner=unittest.TextTestRunner(stream=io.StringIO()))
-    print(ran.result.testsRun, ran.result.wasSuccessful())
     print(sorted(runpy.run_path(__file__, run_name="other"))[:3])
 
 if __name__ == "__main__":
