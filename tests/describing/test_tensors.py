@@ -167,7 +167,7 @@ def test_methods_of_subclasses_are_not_called(kind: Any, size: int) -> None:
     assert kind.calls == []
 
 
-@each(
+@pytest.mark.parametrize(
     ("make", "fields", "note"),
     [
         (lambda: DIAGONAL.to_sparse(), {"shape": [3, 3], "layout": "sparse_coo"}, ""),

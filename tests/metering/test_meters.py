@@ -89,7 +89,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-@each("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "compiled")) for name in PROGRAMS]
+)
 def test_meters_do_not_change_results(name: str) -> None:
     torch.manual_seed(1)
     plain = PROGRAMS[name]()

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from tests.cases_in_one import each
 from trace_tools.metering.meters import Meter
 
 
@@ -124,7 +124,9 @@ def profiled(f: Callable[[], object]) -> int:
     return peak
 
 
-@each(("optimizer", "layer"), [(None, nn.ReLU), (torch.optim.SGD, nn.GELU), (torch.optim.AdamW, nn.ReLU)])
+@pytest.mark.parametrize(
+    ("optimizer", "layer"), [(None, nn.ReLU), (torch.optim.SGD, nn.GELU), (torch.optim.AdamW, nn.ReLU)]
+)
 def test_training_peak_equals_the_profilers(
     optimizer: type[torch.optim.Optimizer] | None, layer: type[nn.Module]
 ) -> None:
