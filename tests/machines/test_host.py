@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,55 +24,56 @@ def write_files(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def write_groups(root: Path, groups: str, limits: dict[str, str]) -> Path:
-    """Write the control groups of this process, and the files of their limits."""
-    files = {f"sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()}
-    return write_files(root, files | {"proc/self/cgroup": f"{groups}\n"} if groups else files)
-
-
 def write_program(path: Path, body: str) -> None:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
 
 
+CGROUP, GROUP = "proc/self/cgroup", "sys/fs/cgroup"
+UNLIMITED = host.ram_bytes(Path("/nothing"))
+V1 = {CGROUP: "4:cpu,cpuacct:/docker/1\n2:memory:/docker/1\n"}
+STATUS = "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"
+
+
 @each(
-    ("groups", "limits", "cores"),
+    ("function", "files", "expected"),
     [
-        ("", {}, 8),
-        ("0::/", {"cpu.max": "max 100000"}, 8),
-        ("0::/a/b", {"a/cpu.max": "300000 100000"}, 3),
-        ("0::/a", {"a/cpu.max": "150000 100000"}, 2),
-        ("0::/a", {"a/cpu.max": "5000 100000"}, 1),
+        (host.usable_cores, {}, 8),
+        (host.usable_cores, {CGROUP: "0::/\n", f"{GROUP}/cpu.max": "max 100000\n"}, 8),
+        (host.usable_cores, {CGROUP: "0::/a/b\n", f"{GROUP}/a/cpu.max": "300000 100000\n"}, 3),
+        (host.usable_cores, {CGROUP: "0::/a\n", f"{GROUP}/a/cpu.max": "150000 100000\n"}, 2),
+        (host.usable_cores, {CGROUP: "0::/a\n", f"{GROUP}/a/cpu.max": "5000 100000\n"}, 1),
         (
-            "4:cpu,cpuacct:/docker/1\n2:memory:/docker/1",
-            {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"},
+            host.usable_cores,
+            {**V1, f"{GROUP}/cpu/cpu.cfs_quota_us": "400000\n", f"{GROUP}/cpu/cpu.cfs_period_us": "100000\n"},
             4,
         ),
-        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        (
+            host.usable_cores,
+            {**V1, f"{GROUP}/cpu/cpu.cfs_quota_us": "-1\n", f"{GROUP}/cpu/cpu.cfs_period_us": "100000\n"},
+            8,
+        ),
+        (host.ram_bytes, {}, UNLIMITED),
+        (host.ram_bytes, {CGROUP: "0::/a\n", f"{GROUP}/a/memory.max": "max\n"}, UNLIMITED),
+        (host.ram_bytes, {CGROUP: "0::/a\n", f"{GROUP}/a/memory.max": "1048576\n"}, 1048576),
+        (host.ram_bytes, {**V1, f"{GROUP}/memory/memory.limit_in_bytes": "2097152\n"}, 2097152),
+        (host.ram_bytes, {**V1, f"{GROUP}/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, UNLIMITED),
+        (host.peak_bytes, {"proc/self/status": STATUS}, 70 * 1024),
+        (host.peak_bytes, {}, None),
+        (host.cache_bytes, {}, None),
+        (host.cpu_time, {}, None),
+        (host.cpu_notes, {}, []),
+        (host.has_card, {}, False),
+        (host.has_card, {"dev/nvidiactl": "", "dev/nvidia-uvm": "", "dev/nvidia-caps": ""}, False),
+        (host.has_card, {"dev/nvidiactl": "", "dev/nvidia12": ""}, True),
     ],
 )
-def test_usable_cores(
-    groups: str, limits: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_the_system_files_say(
+    function: Callable[[Path], Any], files: dict[str, str], expected: object, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    assert host.usable_cores(write_groups(tmp_path, groups, limits)) == cores
-
-
-@each(
-    ("groups", "limits", "limit"),
-    [
-        ("", {}, None),
-        ("0::/a", {"a/memory.max": "max"}, None),
-        ("0::/a", {"a/memory.max": "1048576"}, 1048576),
-        ("2:memory:/", {"memory/memory.limit_in_bytes": "2097152"}, 2097152),
-        ("2:memory:/", {"memory/memory.limit_in_bytes": f"{2**63 - 4096}"}, None),
-    ],
-)
-def test_ram_is_limited_by_the_control_group(
-    groups: str, limits: dict[str, str], limit: int | None, tmp_path: Path
-) -> None:
-    unlimited = host.ram_bytes(tmp_path / "nothing")
-    assert host.ram_bytes(write_groups(tmp_path, groups, limits)) == (limit or unlimited)
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.9, 9.0, 9.0))
+    assert function(write_files(tmp_path, files)) == expected
 
 
 def test_caches_of_the_last_level_are_summed(tmp_path: Path) -> None:
@@ -83,13 +85,6 @@ def test_caches_of_the_last_level_are_summed(tmp_path: Path) -> None:
             files |= {f"{folder}/level": f"{level}\n", f"{folder}/size": f"{size}\n"}
             files[f"{folder}/shared_cpu_list"] = f"{first}-{first + sharing - 1}\n"
     assert host.cache_bytes(write_files(tmp_path, files)) == 2 * (16 << 20)
-    assert host.cache_bytes(tmp_path / "nothing") is None
-
-
-def test_peak_memory_of_this_process(tmp_path: Path) -> None:
-    status = "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"
-    assert host.peak_bytes(write_files(tmp_path, {"proc/self/status": status})) == 70 * 1024
-    assert host.peak_bytes(tmp_path / "none") is None
 
 
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\nCPU revision\t: 0\n"
@@ -128,12 +123,13 @@ def test_cpu_name(
 def test_notes_on_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (9.04, 1.0, 1.0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    stat = "usage_usec 5\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3"
-    write_files(tmp_path, {"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n"})
-    load, quota, governor = host.cpu_notes(write_groups(tmp_path, "0::/a", {"a/cpu.stat": stat}))
+    files = {
+        CGROUP: "0::/a\n",
+        f"{GROUP}/a/cpu.stat": "usage_usec 5\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3\n",
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+    }
+    load, quota, governor = host.cpu_notes(write_files(tmp_path, files))
     assert says(load, "9.0", "8 cores") and says(quota, "12 times") and says(governor, "powersave")
-    monkeypatch.setattr(os, "getloadavg", lambda: (7.9, 9.0, 9.0))
-    assert host.cpu_notes(tmp_path / "nothing") == []
 
 
 def test_cores_that_other_processes_keep_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +155,6 @@ def test_cores_that_other_processes_keep_busy(tmp_path: Path, monkeypatch: pytes
     assert host.other_cores(before, read(110.0, busy=1000, own=2)) == 0  # ticks are coarse
     assert host.other_cores(before, before) is None and host.other_cores(None, after) is None
     assert read(120.0, 1, 1, quota="100000 100000\n") is None  # with a quota, other processes use the same cores
-    assert host.cpu_time(tmp_path / "nothing") is None
 
 
 @pytest.fixture
@@ -194,19 +189,6 @@ esac"""
 def test_a_card_is_read_from_nvidia_smi(body: str, card: str | None, script: Script) -> None:
     script(body)
     assert host.card() == card
-
-
-@each(
-    ("files", "expected"),
-    [
-        ([], False),
-        (["nvidiactl", "nvidia-uvm", "nvidia-caps"], False),
-        (["nvidia0"], True),
-        (["nvidiactl", "nvidia12"], True),
-    ],
-)
-def test_nvidia_card_is_detected_by_its_device_file(files: list[str], expected: bool, tmp_path: Path) -> None:
-    assert host.has_card(write_files(tmp_path, {f"dev/{name}": "" for name in files})) is expected
 
 
 RUNNING = f"printf '{os.getpid()}, 530\\n"  # of this process
