@@ -23,14 +23,9 @@ ROOT = Path(__file__).parents[2]
 LECTURE = """
 import torch
 import torch.distributed as dist
-
-
 def main():
     sums()
-
-
 def sums():
-    '''Sums'''
     dist.init_process_group("gloo")
     x = torch.full((4,), dist.get_rank() + 1.0)  # @inspect x
     dist.all_reduce(x)  # @inspect x
@@ -100,9 +95,10 @@ def test_two_ranks_trace_themselves(tmp_path: Path) -> None:
     assert [re.sub(r".*-", "", name) for name in traces] == ["rank0", "rank1"]
     for number, (name, trace) in enumerate(traces.items()):
         assert trace.machine.slug == name and trace.run.complete and trace.run.timed_runs == 4
-        values = [dict(step.values)["x"].tensor for step in trace.steps if isinstance(step, Step) and step.values]
+        steps = [step for step in trace.steps if isinstance(step, Step)]
+        values = [dict(step.values)["x"].tensor for step in steps if step.values]
         assert [x.elements[0] for x in values if x and x.elements] == [number + 1.0, 3.0]
-        meters = [step.meters for step in trace.steps if isinstance(step, Step) and step.meters is not None]
-        sent = {(one.operation, one.ranks, one.bytes) for counted in meters for one in counted.collectives or ()}
+        counted = [one for step in steps if step.meters for one in step.meters.collectives or ()]
+        sent = {(one.operation, one.ranks, one.bytes) for one in counted}
         assert sent == {("all_reduce", 2, 16)}
     assert (tmp_path / "out" / "index.html").exists()
