@@ -18,7 +18,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -110,20 +110,21 @@ class Probed:
         self,
         text: str,
         path: str | Path,
-        journal: Path | Journal,
+        journal: Path,
         directives: Sequence[Directive] | None = None,
         *,
         given: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         """`given` are names of the module; `bounds`, `frames` and `steps` limits; the rest arguments of a recorder."""
-        self.expected = {number: eval(said) for number, said in _comments(text)}
+        said = {number: COMMENT.search(line) for number, line in enumerate(text.splitlines(), 1)}
+        self.expected = {number: eval(match[1]) for number, match in said.items() if match}
         text = COMMENT.sub("", text)
         self.source = parse_source(text, str(path))
         if directives is None:
             directives = parse_directives(self.source)
         self.program = instrument(self.source, directives)
-        self.journal = Journal(journal) if isinstance(journal, Path) else journal
+        self.journal = Journal(journal)
         limits.ROOMS.update(ROOMS | settings.pop("bounds", {}))
         bounds = {"frames": "most_calls", "steps": "most_lines"}
         most = {name: settings.pop(given_as) for given_as, name in bounds.items() if given_as in settings}
@@ -151,12 +152,10 @@ class Probed:
         self.journal.write([RunStart("cold")])
         self._watching.enter_context(self.recorder.watching(lambda: None))
 
-    def finish(self, *, last: bool = True) -> None:
-        """End the run; close the journal if this is the last run."""
+    def finish(self) -> None:
         self._watching.close()
         self.journal.write([RunEnd("complete", 0, [])])
-        if last:
-            self.journal.close()
+        self.journal.close()
 
     def main(self) -> Probed:
         """Run the module, then its `main`."""
@@ -233,12 +232,6 @@ def tracing(folder: Path, clock: Clock) -> Trace:
         return Probed(text, "lecture.py", next(journals), given=names, **settings).main()
 
     return trace
-
-
-def _comments(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := COMMENT.search(line):
-            yield number, match[1]
 
 
 def new_module(text: str, path: str | Path) -> types.ModuleType:

@@ -241,20 +241,6 @@ def deeper(j):
     assert len(readings) == 3
 
 
-def test_warm_run_contains_nothing_of_the_cold_run(tmp_path: Path) -> None:
-    """Both runs use the same numbers for their frames and steps."""
-    text = "def main():\n    for i in range(n):\n        x = i\n"
-    cold = Probed(text, "lecture.py", tmp_path / "x.journal", given={"n": 300})
-    cold.start()
-    exec(cold.code, vars(cold.module))
-    cold.module.main()
-    cold.finish(last=False)
-    of_cold = executions(cold, cold.run, "x = i")
-    warm = Probed(text, "lecture.py", cold.journal, given={"n": 60}).main()
-    assert of_cold == [*range(1, 51), *range(251, 301)] and warm.run.omitted == {}
-    assert executions(warm, warm.run, "x = i") == [*range(1, 61)]
-
-
 def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is written even if the recorder's thread is flushing when the run ends."""
     lecture = Probed("def main():\n    x = 1\n", "lecture.py", tmp_path / "x.journal")
