@@ -10,13 +10,12 @@ from tests.messages import says
 from tests.pretend_gpu import pretend_gpu
 from tests.traces import example_trace
 from trace_tools.analysis.outcome import (
-    is_loaded,
     is_run_loaded,
-    load_average_of,
     load_text,
     loaded_passes,
     loads_text,
     noise_text,
+    others_share,
     problems,
     violations,
     where_time_went,
@@ -24,8 +23,6 @@ from trace_tools.analysis.outcome import (
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.overview import document_notices
 from trace_tools.trace.model import Claim, Meters, Peak, Process, Raised, Run, Step, Trace, Value
-
-LOAD_NOTE = "load average 2.2 on 2 cores: more tasks were running than there are cores"
 
 
 def with_first_step(**changes: object) -> Trace:
@@ -66,9 +63,9 @@ def test_noise_of_the_machine_is_described() -> None:
     steady = timed(1_000_000, 1_020_000, 980_000)
     assert says(noise_text(steady), "quiet", "± 2.0%")
     assert says(noise_text(timed(1_000_000, 1_500_000, 1_000_000)), "noisy", "± 25%")
-    loaded = [Process("pass 2", "complete", notes=[LOAD_NOTE])]
+    loaded = [replace(LOADED, name="pass 2")]
     text = str(noise_text(replace(steady, run=replace(steady.run, processes=loaded))))
-    assert "quiet" not in text and "load average 2.2 on 2 cores in pass 2" in text and "± 2.0%" in text
+    assert "quiet" not in text and "0.97 cores in pass 2" in text and "± 2.0%" in text
     assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to be judged
     assert noise_text(timed(1_000_000)) is None  # one pass
 
@@ -146,30 +143,30 @@ def run(*processes: Process) -> Run:
     return replace(example_trace().run, processes=[*processes], passes=len(processes))
 
 
-def test_cpu_time_of_other_processes_takes_precedence_over_load_averages() -> None:
-    """Traces older than the record of this CPU time have load averages only."""
-    own_threads = Process("pass 1", "complete", notes=[LOAD_NOTE], other_cores=0.02)
-    assert not is_loaded(own_threads) and load_text(own_threads) is None
-    assert is_loaded(Process("pass 1", "complete", other_cores=0.97))  # without a note, because load averages lag
-    older = Process("pass 1", "complete", notes=["a governor", LOAD_NOTE, LOAD_NOTE.replace("2.2", "2.4")])
-    assert is_loaded(older) and load_text(older) == "load average 2.4 on 2 cores"
-    assert not is_loaded(Process("pass 1", "complete"))
+LOADED, IDLE = Process("pass 1", "complete", other_cores=0.97), Process("pass 2", "complete", other_cores=0.02)
 
 
 def test_a_run_is_loaded_if_half_of_its_timed_processes_were() -> None:
-    """Its load average is the typical pass's, per core. Its text describes the load of the most loaded pass."""
-    loaded, idle = Process("pass 1", "complete", notes=[LOAD_NOTE]), Process("pass 2", "complete")
-    assert is_run_loaded(run(loaded, idle)) and not is_run_loaded(run(loaded, idle, replace(idle, name="pass 3")))
-    assert not is_run_loaded(run(replace(loaded, name="survey"))) and not is_run_loaded(run())
-    assert load_average_of(run(loaded, replace(loaded, name="pass 2"))) == 1.1
-    assert load_average_of(run(replace(loaded, other_cores=0.0))) == load_average_of(run()) == 0
-    assert loads_text(run(idle)) is None
-    heavier = replace(loaded, name="pass 3", notes=[LOAD_NOTE.replace("2.2", "3.1")])
-    assert says(loads_text(run(loaded, idle, heavier)), "load average 3.1", "2 cores", "pass 3")
+    """Its text describes the load of the most loaded pass."""
+    assert is_run_loaded(run(LOADED, IDLE)) and not is_run_loaded(run(LOADED, IDLE, replace(IDLE, name="pass 3")))
+    assert not is_run_loaded(run(replace(LOADED, name="survey"))) and not is_run_loaded(run())
+    assert not is_run_loaded(run(Process("pass 1", "complete"))), "the system does not report it"
+    assert loads_text(run(IDLE)) is None and load_text(IDLE) is None
+    heavier = replace(LOADED, name="pass 3", other_cores=1.5)
+    assert says(loads_text(run(LOADED, IDLE, heavier)), "1.5 cores", "pass 3", "1 more pass")
+
+
+def test_the_share_of_other_processes_is_that_of_a_typical_pass() -> None:
+    def share(*processes: Process) -> float:
+        trace = example_trace()
+        return others_share(replace(trace, run=run(*processes), machine=replace(trace.machine, cores=2)))
+
+    assert share(LOADED, IDLE, replace(LOADED, name="survey"), replace(LOADED, other_cores=0.4)) == 0.2
+    assert share() == 0
 
 
 def test_durations_are_assigned_to_passes_if_none_is_missing() -> None:
-    idle, loaded = Process("pass 1", "complete"), Process("pass 2", "complete", notes=[LOAD_NOTE])
+    idle, loaded = replace(IDLE, name="pass 1"), replace(LOADED, name="pass 2")
     three_passes = run(idle, loaded, replace(idle, name="pass 3"))
     assert loaded_passes(three_passes, 3) == [False, True, False]
     assert loaded_passes(three_passes, 2) == [True, True]  # it is unknown which pass has no duration

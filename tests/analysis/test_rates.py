@@ -16,7 +16,7 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeRow, Execution, execution
 from trace_tools.pages.margin import margin_notes, measured
 from trace_tools.pages.section_charts import roof_points
-from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Value
+from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Value, Work
 
 CPU = Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 2e11, "best of 3"), Peak("memory", 4e10, "copies")])
 MATMUL = Meters(2_000_000, 8_000, 4_000, dtype="float32")
@@ -129,10 +129,7 @@ def test_only_counted_measurements_have_rates() -> None:
 
 
 def test_flops_on_the_meta_device_are_in_no_rate() -> None:
-    """A step with 10¹⁵ FLOPs on the meta device has the rates of its two million other FLOPs.
-
-    Older traces do not distinguish these FLOPs, but record that no work had FLOPs.
-    """
+    """A step with 10¹⁵ FLOPs on the meta device has the rates of its two million other FLOPs."""
     with_meta_flops = replace(MATMUL, flops=10**15 + 2_000_000, meta_flops=10**15)
     mixed, without_meta_flops = execution_of(meters=with_meta_flops), execution_of()
     assert [(r.per_second, r.share, r.intensity) for r in mixed.rates] == [
@@ -142,8 +139,6 @@ def test_flops_on_the_meta_device_are_in_no_rate() -> None:
     assert facts["FLOPs"].startswith("1 PFLOP") and facts["not computed"].startswith("1 PFLOP")
     only_meta_flops = execution_of(meters=replace(MATMUL, flops=10**15, meta_flops=10**15))
     assert [r.name for r in only_meta_flops.rates] == ["B/s"] and "intensity" not in facts_of(only_meta_flops)
-    older = execution_of(meters=replace(MATMUL, flops=10**15, work=[("aten.add", None, 0, 12_000)]))
-    assert [r.name for r in older.rates] == ["B/s"]
 
 
 @each("measured_peak", [True, False])
@@ -159,12 +154,14 @@ def test_a_rate_above_its_roof_comes_with_a_warning(measured_peak: bool) -> None
 
 
 def test_the_roof_belongs_to_the_dtype_of_the_work() -> None:
-    """float32 matmuls of a machine that allows tf32 have its roof. Work in several dtypes has no roof."""
+    """float32 matmuls that may compute in tf32 have its roof. Work in several dtypes has no roof."""
     peaks = [Peak("float32", 6e13, "a datasheet"), Peak("tf32", 5e14, "a datasheet")]
-    for tf32, peak in (("highest", "float32"), ("high", "tf32")):
-        gpu = Machine("A device", "gpu", "cuda", tf32=tf32, compute_capability="9.0", peaks=peaks)
-        assert [r.peak for r in execution_of(gpu).rates if r.name == "FLOP/s"] == [peak]
-        measuring = execution_of(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32")])
+    gpu = Machine("A device", "gpu", "cuda", compute_capability="9.0", peaks=peaks)
+    for dtype, peak in (("float32", "float32"), ("tf32", "tf32"), ("tf32_or_bfloat16", "tf32")):
+        work: list[Work] = [("aten.mm", dtype, 10, 20)]
+        counted = execution_of(gpu, meters=replace(MATMUL, work=work))
+        assert [r.peak for r in counted.rates if r.name == "FLOP/s"] == [peak]
+        measuring = execution_of(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32", work=work)])
         assert [r.peak for r in measuring.rates if r.name == "FLOP/s"] == [peak]
     [mixed, _] = execution_of(meters=Meters(10, 10, 10)).rates
     assert (mixed.share, mixed.peak, mixed.roof) == (None, None, "no peak: its FLOPs have no single dtype")

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from trace_tools.describing.values import Describer
 from trace_tools.describing.walk import ValueLimits
 from trace_tools.trace.model import Value
@@ -38,8 +40,8 @@ def assert_form(value: Any, cls: type = Value) -> None:
     assert type(value) is dict, value
     json.dumps(value)
     hints = get_type_hints(cls)
-    defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-    required = {name for name, default in defaults.items() if default is dataclasses.MISSING}
+    defaults = {f.name: f.default for f in msgspec.structs.fields(cls)}
+    required = {name for name, default in defaults.items() if default is msgspec.NODEFAULT}
     assert required <= value.keys() <= hints.keys(), value
     for name, content in value.items():
         assert type(content) is not type(defaults[name]) or content != defaults[name], (name, value)

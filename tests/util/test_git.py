@@ -45,12 +45,10 @@ def committed(repository: Path) -> str:
 def test_files_of_a_revision(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     committed(repository)
     (repository / "lecture.py").write_text("NEW = 1\n")
-    with (repository / "shown").open("wb") as file:
-        show("HEAD:./lecture.py", file)
-        assert (repository / "shown").read_text() == "def main(): ...\n"
-        for name in ("HEAD:three.py", "HEAD:../../three.py", "--output=x:three.py"):
-            with pytest.raises(UsageError, match=r"three\.py: neither a file nor REV:path in git: .+"):
-                show(name, file)
+    assert show("HEAD:./lecture.py") == b"def main(): ...\n"
+    for name in ("HEAD:three.py", "HEAD:../../three.py", "--output=x:three.py"):
+        with pytest.raises(UsageError, match=r"three\.py: neither a file nor REV:path in git: .+"):
+            show(name)
     with pytest.raises(GitError, match=r"not a git command"):
         git("no-such-command")
     monkeypatch.setenv("PATH", "")

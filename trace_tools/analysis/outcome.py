@@ -4,20 +4,15 @@
     ['2 annotated steps ended with less memory allocated than their tensors hold: worst at line 40, 1 MiB and 4 MiB']
     >>> load_text(Process("pass 1", "complete", other_cores=0.97))
     'other processes used 0.97 cores'
-    >>> load_average_of(trace.run)  # a load average of 2.2 on 2 cores
-    1.1
 
 Violations do not end a run: the records are kept, and the reader knows which figures not to believe. On a CPU only
 rates are checked. The warm process itself notes in `Process.notes` whether it returned the memory that it took.
 
-Load makes a run longer, never shorter. The CPU time of other processes shows how much else ran at the same time. If the
-system does not report it, and in traces older than that record, the load average is used instead. It lags by a minute,
-and it counts the lecture's own threads.
+Load makes a run longer, never shorter. The CPU time of other processes shows how much else ran at the same time.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -208,9 +203,6 @@ def _above_the_roof(step: Step, machine: Machine) -> Iterator[Violation]:
 # --- load by other processes ----------------------------------------------------------------------
 
 
-_NOTED = re.compile(r"load average (\d+\.\d+) on ([1-9]\d*) cores")  # as written by `machines.host`
-
-
 def timed(run: Run) -> list[Process]:
     """Return the processes that have times in the trace."""
     return [process for process in run.processes if process.id.kind == PASS]
@@ -218,30 +210,22 @@ def timed(run: Run) -> list[Process]:
 
 def is_loaded(process: Process) -> bool:
     """Return whether other processes used so much of the machine that they may have slowed this one."""
-    if process.other_cores is not None:
-        return process.other_cores >= LOADED_CORES
-    return _noted(process) is not None
+    return (process.other_cores or 0.0) >= LOADED_CORES
 
 
 def load_text(process: Process) -> str | None:
-    """Describe the load during a process; None without load."""
-    if not is_loaded(process):
-        return None
-    if process.other_cores is not None:
-        return f"other processes used {formats.number(process.other_cores, 2)} cores"
-    noted = _noted(process)
-    return noted and noted[0]
+    """Describe the load during a process; None without load, and if the system does not report it."""
+    return f"other processes used {formats.number(process.other_cores or 0.0, 2)} cores" if is_loaded(process) else None
 
 
 def loads_text(run: Run) -> str | None:
     """Describe the load of all timed processes in one line, the heaviest first; None without load."""
-    loaded = [process for process in timed(run) if is_loaded(process)]
+    loaded = sorted(filter(is_loaded, timed(run)), key=lambda process: -(process.other_cores or 0.0))
     if not loaded:
         return None
-    heaviest = max(loaded, key=lambda process: (process.other_cores or 0.0, _average(process)))
     more = len(loaded) - 1
     passes = f" and there was load in {more} more pass{'es' * (more > 1)}" if more else ""
-    return f"{load_text(heaviest)} in {heaviest.name}{passes}"
+    return f"{load_text(loaded[0])} in {loaded[0].name}{passes}"
 
 
 def is_run_loaded(run: Run) -> bool:
@@ -250,12 +234,10 @@ def is_run_loaded(run: Run) -> bool:
     return bool(processes) and 2 * sum(map(is_loaded, processes)) >= len(processes)
 
 
-def load_average_of(run: Run) -> float:
-    """Return the median over timed processes of the load average per core, counting processes without load as 0.
-
-    The median is used because a load average lags: the first process may still report earlier programs.
-    """
-    return median([_average(process) if is_loaded(process) else 0.0 for process in timed(run)] or [0.0])
+def others_share(trace: Trace) -> float:
+    """Return which share of the machine's cores other processes used: the median over timed processes."""
+    used = [process.other_cores or 0.0 for process in timed(trace.run)]
+    return median(used or [0.0]) / (trace.machine.cores or 1)
 
 
 def loaded_passes(run: Run, count: int) -> list[bool]:
@@ -267,14 +249,3 @@ def loaded_passes(run: Run, count: int) -> list[bool]:
     if count != run.passes:
         return [bool(loaded)] * count
     return [number in loaded for number in range(1, count + 1)]
-
-
-def _noted(process: Process) -> re.Match[str] | None:
-    """Return the match for the largest load average in the notes."""
-    noted = [match for note in process.notes or () if (match := _NOTED.match(note))]
-    return max(noted, key=lambda match: float(match[1]), default=None)
-
-
-def _average(process: Process) -> float:
-    noted = _noted(process)
-    return float(noted[1]) / int(noted[2]) if noted else 0.0

@@ -154,15 +154,8 @@ def intensity_of(counted: Counts) -> float | None:
 
 
 def computed_flops(counted: Counts) -> int | None:
-    """Return the FLOPs that were computed, without those on tensors that have no memory (device "meta", fake tensors).
-
-    Older traces don't distinguish these: there the FLOPs of a step whose operators did no work on memory are 0.
-    """
-    flops = counted.flops
-    if flops is None or counted.meta_flops:
-        return flops and flops - (counted.meta_flops or 0)
-    nowhere = counted.bytes_read is not None and moved_bytes(counted) == 0
-    return 0 if nowhere or (counted.work is not None and not any(of for _, _, of, _ in counted.work)) else flops
+    """Return the computed FLOPs, without those on tensors that have no memory (device "meta", fake tensors)."""
+    return counted.flops and counted.flops - (counted.meta_flops or 0)
 
 
 def not_counted(counted: Counts, names: int = 12) -> str | None:
@@ -207,12 +200,7 @@ def _rates(
     moved, intensity = moved_bytes(counted), intensity_of(counted)
     if not seconds > 0 or counted.uncounted:
         return
-    # The peak of tf32 if float32 matmuls compute in it; older traces record the setting at their start.
-    in_tf32 = (
-        machine.tf32 not in (None, "highest")
-        if counted.work is None
-        else any((w[1] or "").startswith("tf32") for w in counted.work)
-    )
+    in_tf32 = any((work[1] or "").startswith("tf32") for work in counted.work or ())  # as float32 matmuls may be
     tf32 = dtype == "float32" and in_tf32 and has_tf32(machine.compute_capability)
     amounts = (("FLOP/s", computed_flops(counted), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
     for name, amount, peak_name in amounts:

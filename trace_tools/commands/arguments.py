@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.errors import UsageError
 from trace_tools.tracing.options import DEFAULTS, OPTIONS, TraceOptions, flag_of
 from trace_tools.util.git import is_committed
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 TRACE = "trace.yaml"
 RENDERED = "rendered"  # where `trace` puts its folders
-SUFFIXES = (".yaml", ".yml", ".gz")  # of names that can only be files
+SUFFIXES = (".yaml", ".yml")  # of names that can only be files
 
 
 class TracePath(click.ParamType[Path]):
@@ -66,19 +65,12 @@ def open_side(argument: str) -> Side:
     `TraceFileError` if it is not a trace, `UsageError` if git has no such file at the revision.
     """
     from trace_tools.diff.difference import Side
-    from trace_tools.trace.file import load
+    from trace_tools.trace.file import load, parse
     from trace_tools.util.git import show
 
     path = Path(argument) / TRACE if (Path(argument) / TRACE).is_file() else Path(argument)
     if ":" in argument and not path.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / TRACE
-            with copy.open("wb") as file:
-                show(argument, file)
-            try:
-                return Side(argument, load(copy).trace)
-            except TraceFileError as error:
-                raise UsageError(str(error).replace(str(copy), argument)) from None
+        return Side(argument, parse(show(argument), path).trace)
     return Side(str(path), load(path).trace)
 
 

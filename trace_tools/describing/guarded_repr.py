@@ -18,12 +18,12 @@ import signal
 import sys
 import sysconfig
 import threading
+import types
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from trace_tools.machines import accelerators
-from trace_tools.util.interpreter import is_of_a_signal
 
 MESSAGE_S = 0.2  # for the text of an exception
 
@@ -114,6 +114,16 @@ def _generators() -> list[tuple[Callable[[Any], object], Any]]:
         of_gpus = torch.cuda.default_generators if gpu is not None and gpu.can_wait() else ()
         generators += [(one.set_state, one.get_state()) for one in (torch.default_generator, *of_gpus)]
     return generators
+
+
+def is_of_a_signal(error: BaseException | None) -> bool:
+    """Return whether a signal has raised an error: it is Ctrl-C, or a handler's frame is in its traceback."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = [handler.__code__ for handler in handlers if isinstance(handler, types.FunctionType | types.MethodType)]
+    entry = None if error is None else error.__traceback__
+    while entry is not None and entry.tb_frame.f_code not in codes:
+        entry = entry.tb_next
+    return entry is not None or isinstance(error, KeyboardInterrupt)
 
 
 # --- without any code of the lecture --------------------------------------------------------------

@@ -16,9 +16,8 @@ from itertools import islice
 from time import perf_counter
 from typing import Any
 
-from trace_tools.describing.guarded_repr import Guard, class_name, is_installed, plain_repr
+from trace_tools.describing.guarded_repr import Guard, class_name, is_installed, is_of_a_signal, plain_repr
 from trace_tools.describing.storage_labels import LEAST_HASH, StorageLabels
-from trace_tools.util.interpreter import is_of_a_signal
 
 Plain = dict[str, Any]
 Describe = Callable[["Walk", Any], Plain]

@@ -184,19 +184,19 @@ def load(path: Path) -> Loaded:
 
 def load_head(path: Path) -> Head:
     """Read a trace file without its events, which is quick. Raises `TraceFileError` like `load`."""
-    return _head(_contents(path).partition(_STEPS)[0] + b"\n", path)
+    return _head(_parts(_contents(path))[0], path)
 
 
 def parse(contents: bytes, path: Path) -> Loaded:
     """Return the trace in the contents of a file. Raises `TraceFileError` like `load`."""
-    front, found, body = contents.partition(_STEPS)
-    head = _head(front + b"\n", path)
+    front, found, body = _parts(contents)
+    head = _head(front, path)
     if not found and head.steps is None:
         raise TraceFileError(path, None, f"{CUT_SHORT}: it has no `steps:`")
     check = _Sequence(head.sources).check
     events: list[Event] = []
     with collector_paused():
-        for number, line in enumerate(lines := body.split(b"\n"), front.count(b"\n") + 3):
+        for number, line in enumerate(lines := body.split(b"\n"), front.count(b"\n") + 2):
             if not line:
                 continue
             try:
@@ -220,10 +220,16 @@ def parse(contents: bytes, path: Path) -> Loaded:
 
 def _contents(path: Path) -> bytes:
     try:
-        contents = path.read_bytes().replace(b"\r\n", b"\n")
+        return path.read_bytes()
     except OSError as error:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
-    return contents + b"\n" if contents.endswith(b"\nsteps:") else contents
+
+
+def _parts(contents: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the head of a file, the line `steps:` if it has one, and the lines after it."""
+    contents = contents.replace(b"\r\n", b"\n")
+    front, found, body = (contents + b"\n" * contents.endswith(b"\nsteps:")).partition(_STEPS)
+    return front + b"\n", found, body
 
 
 def _head(front: bytes, path: Path) -> Head:

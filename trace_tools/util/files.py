@@ -25,7 +25,7 @@ DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of the files written there
 
 
-def replace_file(path: Path, content: bytes | str | Iterable[str], *, durable: bool = False) -> None:
+def replace_file(path: Path, content: bytes | str, *, durable: bool = False) -> None:
     """Replace a file in one rename; `durable` waits until it is on disk.
 
     The folder must exist. Raises `UsageError` if the file cannot be written (disk full, read-only, missing folder); the
@@ -35,11 +35,7 @@ def replace_file(path: Path, content: bytes | str | Iterable[str], *, durable: b
     try:
         try:
             with open(temporary, "xb") as file:
-                if isinstance(content, bytes):
-                    file.write(content)
-                else:
-                    for text in (content,) if isinstance(content, str) else content:
-                        file.write(text.encode("utf-8"))
+                file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())

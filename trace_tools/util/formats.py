@@ -34,24 +34,9 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 _CONTROLS = re.compile(r"(\r|\x08+|\x1b\[[0-9;?]*[A-Za-z])")  # of a terminal
 
-_DTYPES = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "complex64": "c64",
-    "complex128": "c128",
-    "int64": "i64",
-    "int32": "i32",
-    "int16": "i16",
-    "int8": "i8",
-    "uint64": "u64",
-    "uint32": "u32",
-    "uint16": "u16",
-    "uint8": "u8",
-    "float8_e4m3fn": "f8 e4m3",
-    "float8_e5m2": "f8 e5m2",
-}
+_KINDS = {"float": "f", "bfloat": "bf", "complex": "c", "int": "i", "uint": "u"}
+_DTYPES = {f"{name}{bits}": f"{short}{bits}" for name, short in _KINDS.items() for bits in (8, 16, 32, 64, 128)}
+_DTYPES |= {"float8_e4m3fn": "f8 e4m3", "float8_e5m2": "f8 e5m2"}
 
 
 def visible(text: str) -> str:

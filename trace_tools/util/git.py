@@ -1,7 +1,7 @@
 r"""Run git: the content of a revision, and the state of a working tree.
 
 git("rev-parse", "HEAD", folder=Path("."))        b"7c8399b…\n"
-show("HEAD~1:rendered/cpu/trace.yaml", file)      writes the output of `git show` into an open file
+show("HEAD~1:rendered/cpu/trace.yaml")            b"schema: 1\n…"
 commit_of(Path("lecture.py"))                     "7c8399b + uncommitted changes"
 """
 
@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from trace_tools.errors import UsageError
 
@@ -23,21 +20,19 @@ class GitError(UsageError):
     """git cannot be run, or failed: the message is the first line of git's own."""
 
 
-def git(*arguments: str, folder: Path | None = None, to: BinaryIO | None = None, longest_s: float = LONGEST_S) -> bytes:
-    """Run git in a folder (default: the current one); return its output, or write it to an open file.
+def git(*arguments: str, folder: Path | None = None, longest_s: float = LONGEST_S) -> bytes:
+    """Run git in a folder (default: the current one) and return its output. Raises `GitError`.
 
-    Only use commands that do not write: `status` would refresh the index. Raises `GitError`.
+    Only use commands that do not write: `status` would refresh the index.
     """
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    output = subprocess.PIPE if to is None else to.fileno()
     try:
         done = subprocess.run(
             ["git", *arguments],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=longest_s,
             check=False,
         )
@@ -48,15 +43,17 @@ def git(*arguments: str, folder: Path | None = None, to: BinaryIO | None = None,
     if done.returncode != 0:
         stderr = done.stderr.decode(errors="replace").strip().splitlines() or [f"git exited with {done.returncode}"]
         raise GitError(stderr[0].removeprefix("fatal: "))
-    return done.stdout or b""
+    return done.stdout
 
 
-def show(argument: str, to: BinaryIO) -> None:
-    """Write a file of a revision, named as for `git show`: `REV:path` is relative to the root of the repository,
+def show(argument: str) -> bytes:
+    """Return a file of a revision, named as for `git show`: `REV:path` is relative to the root of the repository,
     `REV:./path` to the current folder. Raises `UsageError` if git has no such file.
     """
-    with _named(argument):
-        git("show", "--no-textconv", "--end-of-options", argument, to=to)  # a name may begin with a dash
+    try:
+        return git("show", "--no-textconv", "--end-of-options", argument)  # a name may begin with a dash
+    except GitError as error:
+        raise UsageError(f"{argument}: neither a file nor REV:path in git: {error}") from None
 
 
 def commit_of(path: Path) -> str | None:
@@ -86,11 +83,3 @@ def _output(folder: Path, *arguments: str) -> str:
         return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
     except GitError:
         return ""
-
-
-@contextmanager
-def _named(argument: str) -> Iterator[None]:
-    try:
-        yield
-    except GitError as error:
-        raise UsageError(f"{argument}: neither a file nor REV:path in git: {error}") from None

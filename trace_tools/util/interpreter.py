@@ -11,9 +11,7 @@ imports of a trace's process.
 from __future__ import annotations
 
 import gc
-import signal
 import sys
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,16 +30,6 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def is_of_a_signal(error: BaseException | None) -> bool:
-    """Return whether a signal has raised an error: it is Ctrl-C, or a handler's frame is in its traceback."""
-    handlers = map(signal.getsignal, signal.valid_signals())
-    codes = [handler.__code__ for handler in handlers if isinstance(handler, types.FunctionType | types.MethodType)]
-    entry = None if error is None else error.__traceback__
-    while entry is not None and entry.tb_frame.f_code not in codes:
-        entry = entry.tb_next
-    return entry is not None or isinstance(error, KeyboardInterrupt)
 
 
 @contextmanager

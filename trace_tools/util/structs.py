@@ -33,12 +33,7 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 @cache
 def _dataclass_fields(cls: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
-    described: list[Any] = []
-    for one in msgspec.structs.fields(cls):
-        default = {name: getattr(one, name) for name in ("default", "default_factory")}
-        default = {name: value for name, value in default.items() if value is not msgspec.NODEFAULT}
-        described.append((one.name, one.type, dataclasses.field(**default)))
-    made: Any = dataclasses.make_dataclass(cls.__name__, described, kw_only=True)
+    made: Any = dataclasses.make_dataclass(cls.__name__, cls.__struct_fields__)
     return dict(made.__dataclass_fields__)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trace_tools.analysis.outcome import is_run_loaded, load_average_of, loaded_passes
+from trace_tools.analysis.outcome import is_run_loaded, loaded_passes, others_share
 from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
@@ -40,7 +40,7 @@ from trace_tools.trace.model import Machine, Step
 SHORTEST_NS = 1_000  # shorter steps are not judged, because a probe and its clock take about 200 ns
 SMALLEST_SHARE = 1e-4  # least share of the run, for an unannotated statement with all its executions
 
-HEAVY_LOAD = 1.5  # load average per core, of which the lecture itself causes about 1
+HEAVY_LOAD = 0.5  # share of the cores that other processes used
 
 LOADED = "the machine was busy"
 SHORT = "shorter than 1 µs, too short for the clock"
@@ -83,7 +83,7 @@ class StatementTimes:
 def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
     """Compare the durations of every matched execution; `asked` is whether the user asked for times."""
     a, b = difference.a.trace, difference.b.trace
-    load = max(load_average_of(a.run), load_average_of(b.run))
+    load = max(others_share(a), others_share(b))
     timed = durations_of(difference, LOADED if difference.same_machine and load > HEAVY_LOAD else None)
     comparable = [(row, time) for row, time in timed if time.detail is None]
     reasons = Counter(time.detail for _, time in timed if time.detail is not None)

@@ -29,7 +29,7 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.describing.guarded_repr import class_name, is_a
+from trace_tools.describing.guarded_repr import class_name, is_a, is_of_a_signal
 from trace_tools.describing.storage_labels import ADDRESSES
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
@@ -49,7 +49,6 @@ from trace_tools.tracing.journal import Error, Failed, Journal, start_apart, uns
 from trace_tools.tracing.recorder import limits
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
 from trace_tools.tracing.recorder.limits import Emitted, Kept, Limits, Lines, Ring
-from trace_tools.util.interpreter import is_of_a_signal
 
 FLUSH_S = 0.02  # a certain line is in the journal after this time
 PRINTED_S = 0.5e-6  # shorter steps cannot have written to a descriptor
