@@ -20,7 +20,7 @@ import torch
 from tests.cases_in_one import each
 from tests.messages import says
 from trace_tools.errors import UsageError
-from trace_tools.machines import host, machine, peak_benchmark
+from trace_tools.machines import host, machine
 from trace_tools.machines.peaks import known_machine, matrix_format, table_peaks
 from trace_tools.trace.model import Machine, Peak
 
@@ -49,18 +49,6 @@ def test_cpu_description_agrees_with_the_system() -> None:
     assert described is machine.this_machine("cpu", measure=False), "it is measured once"
     if not torch.cuda.is_available():
         assert machine.this_machine(measure=False) is described
-
-
-def test_cpu_peaks_are_measured_and_name_their_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"MATMUL_BUDGET_S": 0.02, "COPY_BUDGET_S": 0.02, "COPIED_BYTES": 1 << 24, "ROUNDS": 2}.items():
-        monkeypatch.setattr(peak_benchmark, name, value)
-    peaks = {peak.name: peak for peak in peak_benchmark.measured_peaks("cpu")}
-    assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
-    for name, peak in peaks.items():
-        assert peak.measured and peak.per_second is not None
-        assert 1e7 < peak.per_second < 1e15
-        size = r"\d+ MiB" if name == "memory" else r"\d+³"
-        assert re.match(rf"measured: best of \d+ \w.* {size}", peak.source), peak
 
 
 def test_description_names_neither_person_nor_computer() -> None:

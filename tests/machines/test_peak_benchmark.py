@@ -20,15 +20,16 @@ def test_measured_peak_is_near_torchs_timer() -> None:
     assert 1 / 50 < rate / timer_rate < 50  # a wrong unit would be farther off
 
 
-@pytest.mark.slow
-def test_measuring_restores_torchs_settings() -> None:
+def test_cpu_peaks_name_their_source_and_measuring_restores_torchs_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"MATMUL_BUDGET_S": 0.02, "COPY_BUDGET_S": 0.02, "COPIED_BYTES": 1 << 24, "ROUNDS": 2}.items():
+        monkeypatch.setattr(peak_benchmark, name, value)
     torch.manual_seed(3)
     before = torch.get_rng_state()
     torch.set_float32_matmul_precision("medium")
     torch.set_default_dtype(torch.float64)
     torch.set_default_device("meta")
     try:
-        peaks = peak_benchmark.measured_peaks("cpu")
+        peaks = {peak.name: peak for peak in peak_benchmark.measured_peaks("cpu")}
         state = torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.get_default_device().type
     finally:
         torch.set_default_device(None)
@@ -36,7 +37,10 @@ def test_measuring_restores_torchs_settings() -> None:
         torch.set_float32_matmul_precision("highest")
     assert state == ("medium", torch.float64, "meta")
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(peak.per_second for peak in peaks)
+    assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
+    for name, peak in peaks.items():
+        assert peak.measured and 1e7 < (peak.per_second or 0.0) < 1e15
+        assert re.match(rf"measured: best of \d+ \w.* \d+{' MiB' if name == 'memory' else '³'}", peak.source), peak
 
 
 @pytest.mark.parametrize("load_s", [0.0, 0.02, 0.5])
