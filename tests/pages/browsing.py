@@ -108,6 +108,13 @@ def boxes(browser: Any, selector: str, *, ordered: bool = False) -> list[dict[st
     return found
 
 
+def note_beside_code(browser: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """Return where the first code with a value is, and where the value."""
+    row = ".row:has(.value)"
+    code, beside = boxes(browser, f"{row} > .code, {row} > .beside", ordered=True)
+    return code, beside
+
+
 def press(browser: Any, keys: str) -> None:
     """Type keys at the page."""
     browser.find_element("tag name", "body").send_keys(keys)

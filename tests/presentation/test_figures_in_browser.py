@@ -26,7 +26,8 @@ const scaled = (text) => {
 const faults = [];
 document.querySelectorAll("main svg:not(.explore *)").forEach((svg) => {
   const frame = svg.getBoundingClientRect(), report = (...facts) => faults.push([svg.ariaLabel, ...facts]);
-  const shown = [...svg.querySelectorAll("text")].filter((text) => text.getBoundingClientRect().width);
+  const shown = [...svg.querySelectorAll("text")]
+    .filter((text) => text.getBoundingClientRect().width && !text.querySelector("tspan"));  // their box is too high
   const words = shown.map((text) => {
     const { left, right, top, bottom } = text.getBoundingClientRect(), size = scaled(text);
     const spare = Math.max(0, (bottom - top - 0.95 * size) / 2);
@@ -60,7 +61,7 @@ return faults;
 
 # Opens everything that is folded, and gives the grid of figures a colour of its own.
 OPEN = """
-document.querySelectorAll("details").forEach((box) => { box.open = true; });
+document.querySelectorAll("main details").forEach((box) => { box.open = true; });
 document.documentElement.style.setProperty("--soft", "rgb(1, 2, 3)");
 """
 LENGTHS = """[...document.querySelectorAll("main svg text:not([transform], [transform] text, .explore *)")]
