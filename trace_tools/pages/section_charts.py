@@ -7,10 +7,22 @@ The HTML writer embeds them; the Markdown writer stores them as files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
-from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    Document,
+    Execution,
+    Section,
+    Stop,
+    brief_code,
+    rows_shown,
+    salient,
+    visible,
+)
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
@@ -20,10 +32,11 @@ from trace_tools.presentation.report import Chart
 from trace_tools.util import formats
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
-UNDER = (
-    " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point can be above its "
-    "roof because it read from a cache (a small memory, faster than that bandwidth), needed fewer FLOPs than are "
-    "counted, or computed in a format with another peak, or because the roof was measured too low."
+LEAST_POINTS = 3  # fewer under a roofline show nothing that the notes do not say
+UNDER = " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte."
+ABOVE = (
+    " A point can be above it because it read from a cache (a small memory, faster than that bandwidth), needed fewer "
+    "FLOPs than are counted, or computed in a format with another peak, or because the roof was measured too low."
 )
 NO_ROOF = " No peak of this machine is known, so no roof is drawn."
 HOST = " On a device, the time of a statement without annotations is only its launch."
@@ -31,17 +44,23 @@ HOST = " On a device, the time of a statement without annotations is only its la
 
 def section_figures(section: Section, document: Document) -> list[Chart]:
     """Return a section's figures."""
-    tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
+    parts = (it for it in visible(section.blocks) if isinstance(it, Call) and it.shown == "part")
+    titles = {f"{part.name}()": prose.readable_text(part.title) for part in parts}
+    times = tuple(replace(time, code=titles.get(time.code, time.code)) for time in section.times)
+    tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in times), 1, times)
     run = "the only run (cold)" if document.ran_once else "a second run (warm)"
     time_caption = f"The width of a statement is its time in {run}; its calls are below it."
     memory_caption = (
         "Bytes of tensors, counted in a run of its own. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    name = f"{section.slug}-memory"
+    name, codes = f"{section.slug}-memory", {r.anchor: brief_code(r.lines[0].text) for r in rows_shown(section.blocks)}
+    memories = memory_points(section.stepping.stops, codes)
+    most = max(memories, key=lambda point: point.peak_bytes, default=None)
+    title = f"Tensors take at most {formats.byte_size(most.peak_bytes, 3)}, at {most.name}" if most else ""
     return _drawn(
         _where_time_went(tree, section.slug, time_caption + HOST * (document.machine.device != "cpu")),
-        (name, MEMORY, memory(memory_points(section.stepping.stops), name, MEMORY), memory_caption),
+        (name, title, memory(memories, name, MEMORY), memory_caption),
         _under_the_roof(document, section_points(section), section.slug, "Statements"),
     )
 
@@ -71,16 +90,27 @@ def _drawn(*figures: _Drawn) -> list[Chart]:
 
 def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7) -> _Drawn:
     """Draw where time went, if it is long enough to be worth a figure."""
-    name = f"{page}-time"
-    return name, TIME, flame(root, name, TIME, rows) if root.ns >= WORTH_SAYING_NS else None, caption
+    name, longest = f"{page}-time", max(root.inside, key=lambda time: time.ns, default=root)
+    share, whole = formats.percent(longest.ns / max(root.ns, 1)), formats.duration(root.ns)
+    title = f"“{formats.one_line(longest.code, 60)}” takes {share} of {whole}"
+    return name, title, flame(root, name, TIME, rows) if root.ns >= WORTH_SAYING_NS else None, caption
 
 
 def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:
-    """Draw points under the roofline; points far below it do not justify a figure."""
+    """Draw points under the roofline; few of them, or points far below it, do not justify a figure."""
     roof, name = roof_of("here", document.machine, points), f"{page}-roofline"
-    drawn = roofline([roof], name, ROOF) if any(not roof.is_far(point) for point in roof.points) else None
-    under = UNDER if roof.peaks or roof.bytes_per_second else NO_ROOF
-    return name, ROOF, drawn, f"{what} whose FLOPs and bytes were counted.{under}"
+    near = [point for point in roof.points if not roof.is_far(point)]
+    enough = len({formats.number(point.intensity, 2) for point in near}) >= LEAST_POINTS
+    shares = sorted((p.flops_per_second / over, p.name) for p in near if (over := roof.over(p)))
+    ends = [f"“{formats.one_line(code, 40)}” {formats.percent(share)}" for share, code in (shares[-1:] + shares[:1])]
+    under = UNDER + ABOVE * (shares[-1][0] > 1) if shares else NO_ROOF
+    title = f"{ends[0]} of its roof, {ends[1]}" if shares else ROOF
+    return (
+        name,
+        title,
+        roofline([roof], name, ROOF) if enough else None,
+        f"{what} whose FLOPs and bytes were counted.{under}",
+    )
 
 
 def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
@@ -92,15 +122,19 @@ def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
             yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
-def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
-    """Return the metered steps of a section without calls, in order; calls are represented by their own steps."""
+def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[MemoryPoint]:
+    """Return the metered steps of a section without calls, in order; calls are represented by their own steps.
+
+    `codes` are the statements by their anchors.
+    """
     points = []
     for stop in stops:
         meters = stop.execution.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None
-            points.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
+            name = formats.one_line(codes.get(stop.anchor, f"line {stop.line}"), 32)
+            points.append(MemoryPoint(stop.number, meters.live_bytes, peak, name, link))
     return points
 
 

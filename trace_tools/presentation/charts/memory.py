@@ -27,7 +27,7 @@ from trace_tools.util import formats
 WIDTH, HEIGHT = 680.0, 220.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
 NAMED = 4  # most peaks labelled with their lines
-APART = 130.0  # pixels between labels
+APART = 8.0  # pixels between labels
 LEAST_BYTES = 4096  # sections with less have no figure
 MOST_POINTS = 600  # longer paths are thinned out, but keep their peaks
 
@@ -61,15 +61,16 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     peaks = [(x, p) for x, p in drawn if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
-    named: list[float] = []  # where labels begin
+    named: list[tuple[float, float]] = []  # where labels begin and end
     for point in by_peak:
         x, y = across(point.number - 1), up(point.peak_bytes)
         if point.peak_bytes < up.high / 8 or len(named) == NAMED:
             break
         words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
-        left = min(x + 5, WIDTH - width_of(words, TICK))
-        if all(abs(left - other) >= APART for other in named):
-            named.append(left)
+        wide = width_of(words, TICK)
+        left = min(x + 5, WIDTH - wide)
+        if all(left > end or left + wide < start for start, end in named):
+            named.append((left - APART, left + wide + APART))
             with drawing.linked(point.link, words):
                 drawing.circle((x, y), 3, fill=colour(1))
                 drawing.text((left, y - 5), words, size=TICK, halo=True)
