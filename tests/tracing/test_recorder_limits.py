@@ -179,28 +179,6 @@ def endless():
 """, limit=4).check("execution", "ns")  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_generators_that_ignore_generator_exit_hide_no_calls(trace: Trace) -> None:
-    """Such a frame is freed without an end: a later frame at the same address is a new call, and is recorded."""
-    lecture = trace("""
-def main():
-    for i in range(50):
-        g = stubborn(i)
-        next(g)
-        del g
-        deeper(10)
-def stubborn(i):
-    try:
-        yield i  #: [1] * 50
-    except GeneratorExit:
-        yield "not yet"  #: [1] * 50
-def deeper(n):
-    if n: return deeper(n - 1)
-    x = 1  #: [1] * 50
-""").check("execution")  # fmt: skip
-    assert len(lecture.frames("deeper")) == 50 * 11
-
-
 # ------------------------------------------------------------------------------ bounded
 
 

@@ -504,8 +504,8 @@ def test_output_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.Monke
 
 # ------------------------------------------------------------------------------ mistakes of the tools
 
-MERGING, RECORDER = "tracing/merge/merging.py", "tracing/recorder/recorder.py"
-STEPS = "    steps = events(runs)"
+MERGING, RECORDER, WORKER = (f"tracing/{name}.py" for name in ("merge/merging", "recorder/recorder", "worker"))
+STEPS, CALLS = "    steps = events(runs)", "        call.code = python_frame.f_code"
 IN_CHILD = "import sys\nif 'trace_tools.cli' not in sys.modules: raise RuntimeError('mistaken')"
 
 
@@ -513,10 +513,10 @@ IN_CHILD = "import sys\nif 'trace_tools.cli' not in sys.modules: raise RuntimeEr
 @pytest.mark.parametrize(
     ("module", "before", "mistake", "kind", "is_partial"),
     [
-        ("tracing/recorder/claims.py", "from trace_tools.describing", IN_CHILD, "RuntimeError", False),
-        ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
-        ("tracing/worker.py", "        source = parse_source(", "raise SystemExit('mistaken')", "SystemExit", False),
-        (RECORDER, "        gone = self.ca", "if number > 1: raise TypeError('mistaken')", "TypeError", True),
+        (RECORDER, "FLUSH_S = ", IN_CHILD, "RuntimeError", False),
+        (WORKER, "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
+        (WORKER, "        source = parse_source(", "raise SystemExit('mistaken')", "SystemExit", False),
+        (RECORDER, CALLS, "if number > 1: raise TypeError('mistaken')", "TypeError", True),
         (MERGING, STEPS, "raise SystemExit(0)", "SystemExit", False),
         (MERGING, STEPS, "raise KeyError('mistaken')", "KeyError", False),
     ],

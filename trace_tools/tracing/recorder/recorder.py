@@ -821,9 +821,6 @@ class Recorder:
         if call is None:
             call = Skipped(self, key, parent)
         call.code = python_frame.f_code
-        gone = self.calls.get(key)
-        if gone is not None and gone is not parent:  # address reused: a generator died that ignores GeneratorExit
-            gone.leave_open()
         self.calls[key] = call
         self.clock.lost += perf_counter() - now
         return call
