@@ -243,7 +243,7 @@ class WithClaims:
 class Variable:
     """One expression in the player after a stop; `value` is None after `@clear`.
 
-    `change` is "written" if the tensor's memory was observed with other contents before.
+    `change` is "written" if the tensor lies where it lay before, with other contents.
     """
 
     name: str

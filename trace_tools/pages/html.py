@@ -46,7 +46,7 @@ from trace_tools.pages.document import (
     visible,
 )
 from trace_tools.pages.margin import counted_once
-from trace_tools.pages.narration import as_html, on_the_web
+from trace_tools.pages.narration import as_html
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
@@ -206,7 +206,7 @@ def _explored(section: Section) -> dict[str, Explore]:
 def _allowing(files: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
     """Allow the hosts of a page's images and videos on the web, and video files next to it."""
     shown = [it.url for it in narratives(blocks) if isinstance(it, Image)]  # and videos
-    parts = (urlsplit(url) for url in shown if on_the_web(url) and picture(url) is None)
+    parts = (urlsplit(url) for url in shown if prose.on_the_web(url) and picture(url) is None)
     sources = " ".join(["'self' data:", *sorted({f"{part.scheme}://{part.netloc}" for part in parts})])
     return replace(files, policy=files.policy.replace(IMAGES, f"img-src {sources}; media-src {sources}"))
 

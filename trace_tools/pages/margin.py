@@ -130,24 +130,24 @@ def observed(row: CodeRow) -> list[MarginNote]:
 
 def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
     """Return one note for each value that is short in a few executions: `total = 0 → 1 → 3`, by its index."""
-    texts: dict[int, list[str]] = {}
-    names: dict[int, str] = {}
-    if not 2 <= len(row.executions) <= ROUNDS or row.omitted:
-        return {}
-    for execution in row.executions:
-        for index, (name, value) in enumerate(execution.values):
-            text = summary(value)
-            remarkable = value.type == "error" or value.note is not None or value.varies
-            plain = not remarkable and (value.tensor is None or not value.tensor.shape)
-            same = names.setdefault(index, name) == name
-            texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
-    return {
-        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(short_texts), index=index)
-        for index, short_texts in texts.items()
-        if len({*short_texts}) > 1
-        and all(len(text) <= SHORT for text in short_texts)
-        and len(" → ".join(short_texts)) <= LINE
-    }
+    executions = [execution for execution in row.executions if execution.values]
+    names = {tuple(name for name, _ in execution.values) for execution in executions}
+    joined: dict[int | None, MarginNote] = {}
+    if 2 <= len(executions) <= ROUNDS and not row.omitted and len(names) == 1:
+        for index, name in enumerate(names.pop()):
+            values = [execution.values[index][1] for execution in executions]
+            texts = list(map(summary, values))
+            text = " → ".join(texts)
+            short = len(max(texts, key=len)) <= SHORT and len(text) <= LINE
+            if short and len({*texts}) > 1 and all(map(_is_plain, values)):
+                joined[index] = MarginNote("value", formats.one_line(name, 60), text, index=index)
+    return joined
+
+
+def _is_plain(value: Value) -> bool:
+    """Return whether a value is a number or short text without remarks."""
+    remarkable = value.type == "error" or value.note is not None or value.varies
+    return not remarkable and (value.tensor is None or not value.tensor.shape)
 
 
 def _is_joined(note: MarginNote) -> bool:
@@ -168,19 +168,13 @@ def _passed_on(execution: Execution) -> bool:
 def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
     """Name the functions with code elsewhere on the page, one note each."""
     calls: dict[str, list[Call]] = {}
-    for execution in shown:
-        named = {call.name for call in salient(execution.calls) if call.shown == "named"}
-        for call in execution.calls:
-            if call.name in named:
-                calls.setdefault(call.name, []).append(call)
-    for function, of_function in calls.items():
-        numbers, text = sorted(call.number for call in of_function), ""
-        if any(call.observed for call in of_function) and len(numbers) == 1:
-            text = f"call {numbers[0]} of {of_function[0].total}"
-        elif any(call.observed for call in of_function):
-            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of_function[0].total}"
-        link = next(call.anchor for call in of_function if call.shown == "named")
-        yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
+    for call in (call for execution in shown for call in salient(execution.calls) if call.shown == "named"):
+        calls.setdefault(call.name, []).append(call)
+    for function, named in calls.items():
+        first, last, total = named[0].number, named[-1].number, named[0].total
+        text = f"call {first} of {total}" if first == last else f"calls {first} to {last} of {total}"
+        text = text if any(call.observed for call in named) else ""
+        yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{named[0].anchor}")
 
 
 # --- time and counts ---
@@ -274,42 +268,51 @@ def _median_ns(execution: Execution) -> float:
     return statistics.median(execution.timing.samples_ns) if execution.timing is not None else 0.0
 
 
+_CLOCKS = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
+
+
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
-    step, calls = execution.step, execution.step.measured or ()
-    measurements: list[tuple[str, str]] = []
-    if (timing := execution.timing) is not None:
-        names = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
-        measurements.append((names[timing.clock], _each_pass(timing.samples_ns)))
-        if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-            measurements.append(("first run", formats.spread(timing.cold_ns)))
-        if timing.whole_ns:
-            measurements.append(
-                ("all its calls", f"{formats.spread(timing.whole_ns)}, the time of the whole statement")
-            )
-    if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        measurements.append(("time until the host had launched it", formats.spread(step.launch_ns)))
-    if step.queued_ns:
-        measurements.append(("queued work before it, not in any step", formats.spread(step.queued_ns)))
+    step, timing, calls = execution.step, execution.timing, execution.step.measured or ()
+    facts: list[tuple[str, str | None]] = []
+    if timing is not None:
+        first = timing.cold_ns if timing.cold_ns != timing.samples_ns else ()
+        facts += [
+            (_CLOCKS[timing.clock], _each_pass(timing.samples_ns)),
+            ("first run", _spread(first)),
+            ("all its calls, the whole statement", _spread(timing.whole_ns)),
+        ]
+    facts += [  # the host could continue after a launch; only the tracer waits for the device
+        ("time until the host had launched it", _spread(step.launch_ns)),
+        ("queued work before it, not in any step", _spread(step.queued_ns)),
+    ]
     for number, call in enumerate(calls, start=1):
-        lines = [*_counted(call), *_achieved(execution, number)]
-        if len(calls) > 1:
-            samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-            lines = [(f"{number}: {name}", text) for name, text in (("time a call", _each_pass(samples_ns)), *lines)]
-        measurements += lines
-    if step.meters is not None:
-        if not calls:  # else they include every call and the warm-up
-            counted = _counted(step.meters)
-            measurements += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
-            measurements += _achieved(execution, None) if counted else []
-        measurements += _metered(step.meters)
-    if step.allocated_bytes is not None:
-        measurements.append(("allocated after", formats.byte_size(step.allocated_bytes)))
-    if step.compiled:
-        measurements.append(("compiled", "torch.compile ran during this step"))
-    if step.graph:
-        measurements.append(("not observed", "calls that torch recorded as a graph"))
-    return measurements
+        samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
+        own = [("time a call", _each_pass(samples_ns))] if len(calls) > 1 else []
+        own += [*_counted(call), *_achieved(execution, number)]
+        facts += [(f"{number}: {name}" if len(calls) > 1 else name, text) for name, text in own]
+    if step.meters is not None and not calls:  # else they include every call and the warm-up
+        counted = _counted(step.meters)
+        facts += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
+        facts += _achieved(execution, None) if counted else []
+    if (meters := step.meters) is not None:
+        operators = (f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12])
+        facts += [
+            ("peak", _bytes(meters.peak_bytes, " of tensors")),
+            ("live after", _bytes(meters.live_bytes, " of tensors")),
+            ("operators", ", ".join(operators)),
+            ("not measured", formats.one_line(meters.why or "", 200)),
+        ]
+    facts += [
+        ("allocated after", _bytes(step.allocated_bytes)),
+        ("compiled", "torch.compile ran during this step" if step.compiled else None),
+        ("not observed", "calls that torch recorded as a graph" if step.graph else None),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _spread(samples_ns: Sequence[int] | None) -> str | None:
+    return formats.spread(samples_ns) if samples_ns else None
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
@@ -317,23 +320,23 @@ def _each_pass(samples_ns: Sequence[int]) -> str:
     return f"{formats.spread(samples_ns)}; passes: {samples}"
 
 
+def _bytes(size: int | None, of: str = "") -> str | None:
+    return formats.byte_size(size) + of if size is not None else None
+
+
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
-    texts: list[tuple[str, str]] = []
-    flops = flops_in_words(counted)
-    if flops is not None:
-        exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
-        texts.append(("FLOPs", flops + exactly))
-    if counted.meta_flops:
-        flops = formats.quantity(counted.meta_flops, "FLOP")
-        texts.append(("not computed", f"{flops}, on tensors without memory"))
-    if missing := uncounted_names(counted):
-        texts.append(("not counted", f"no FLOP formula for {missing}"))
-    traffic = (("read", counted.bytes_read), ("written", counted.bytes_written))
-    texts += [(name, formats.byte_size(count)) for name, count in traffic if count is not None]
-    intensity = intensity_of(counted)
-    if intensity is not None:
-        texts.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
-    return texts
+    flops, missing, intensity = flops_in_words(counted), uncounted_names(counted), intensity_of(counted)
+    exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
+    meta = formats.quantity(counted.meta_flops or 0, "FLOP")
+    facts = [
+        ("FLOPs", flops and flops + exactly),
+        ("not computed", f"{meta}, on tensors without memory" if counted.meta_flops else None),
+        ("not counted", f"no FLOP formula for {missing}" if missing else None),
+        ("read", _bytes(counted.bytes_read)),
+        ("written", _bytes(counted.bytes_written)),
+        ("intensity", f"{formats.number(intensity, 3)} FLOP/byte" if intensity is not None else None),
+    ]
+    return [(name, text) for name, text in facts if text]
 
 
 def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
@@ -351,19 +354,6 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
         return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
     return rates or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
-
-
-def _metered(meters: Meters) -> list[tuple[str, str]]:
-    texts: list[tuple[str, str]] = []
-    if meters.peak_bytes is not None:
-        texts.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
-    if meters.live_bytes is not None:
-        texts.append(("live after", f"{formats.byte_size(meters.live_bytes)} of tensors"))
-    if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        texts.append(("operators", ", ".join(operators)))
-    if meters.why:
-        texts.append(("not measured", formats.one_line(meters.why, 200)))
-    return texts
 
 
 # --- under a row ---

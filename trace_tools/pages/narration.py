@@ -57,7 +57,6 @@ from trace_tools.util import formats
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # most rows, columns and cells of a table
 # a number in a table that the lecture formatted itself
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")
-_HOST = re.compile(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", re.IGNORECASE)  # in the form for a content policy
 NO_NUMBER = (None, "", "-", "–", "—")
 
 Images = Callable[[str], str | None]
@@ -97,12 +96,6 @@ class Position:
         return Markup(prose.to_html(it.text, anchors, self.image, it.varied or (), f"range-{self.narration.number}"))
 
     @property
-    def file(self) -> tuple[str | None, bool, str]:
-        """The page's address of an image or video, whether it is on the web, and its address there in short."""
-        it: Any = self.narration.narrative
-        return self.image(it.url), on_the_web(it.url), formats.short_address(it.url)
-
-    @property
     def table(self) -> Cells:
         """A table's cells as HTML; one that varied shows its range on hover and focus."""
         it: Any = self.narration.narrative
@@ -134,17 +127,6 @@ class Position:
         by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
         return title, prose.linked.get(prose.safe_url)(url), by
 
-    @property
-    def exercise(self) -> exercises.Exercise:
-        it: Any = self.narration.narrative
-        return exercises.Exercise(it)
-
-    @property
-    def explored(self) -> tuple[Markup, explorations.Tables]:
-        """The sentence of a figure with inputs, and its tables."""
-        it: Any = self.narration.narrative
-        return explorations.sentence_html(it), explorations.tables(it.exploration)
-
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[K]):
@@ -158,7 +140,9 @@ class Format(Generic[K]):
 
 @lru_cache(maxsize=1)
 def _macros() -> Any:
-    return environment().get_template("narratives.html.j2").module
+    templates = environment()
+    templates.globals |= {"explorations": explorations, "exercise_of": exercises.Exercise}
+    return templates.get_template("narratives.html.j2").module
 
 
 def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
@@ -192,18 +176,16 @@ def _link_markdown(it: Link, at: Position) -> str:
 
 def _file_markdown(it: Image, at: Position) -> str:
     """Return an image, or a link to a video."""
-    address, web, _ = at.file
-    source, name = address or (it.url if web else None), formats.one_line(it.title or (it.kind if web else ""), 300)
+    web = prose.on_the_web(it.url)
+    source, name = (
+        at.image(it.url) or (it.url if web else None),
+        formats.one_line(it.title or (it.kind if web else ""), 300),
+    )
     if source is None:
         return f"*{it.kind.capitalize()} not shown: {escaped(name or it.url)}*"
     if it.kind == "video":
         return link_markdown(f"Video: {name or it.url}", source)
     return f"![{escaped(name)}](<{source}>)" if web else f"![{escaped(name)}]({source})"
-
-
-def on_the_web(url: str) -> bool:
-    """Return whether an image or video is on the web, at an address that is safe in a page."""
-    return prose.safe_url(url) is not None and _HOST.match(url) is not None
 
 
 def _plot_markdown(it: Plot, at: Position) -> str:
@@ -316,7 +298,7 @@ FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
     Table: Format(_table_markdown, _searched_table, "table", "rows"),
     Plot: Format(_plot_markdown, _searched_plot, "figure", "points"),
     Ask: Format(
-        lambda it, at: at.exercise.question_markdown(_text_markdown(it, at), at.number),
+        lambda it, at: exercises.Exercise(it).question_markdown(_text_markdown(it, at), at.number),
         lambda it: prose.passages(it.text),
         "exercise",
     ),

@@ -9,8 +9,7 @@ A stop shows the state after its statement. Values observed on the line of a cal
 not inside the call. If a statement is not on the page (its call is only named), its stop uses the row with the same
 line, else the row of its caller.
 
-Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
-of another view, the lecture has written at that position: `StorageContents` detects this.
+A tensor that lies where it lay, with other elements, was written to, perhaps through another view of its storage.
 """
 
 from __future__ import annotations
@@ -24,35 +23,10 @@ from typing import Any
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, Stepping, Stop, Variable
-from trace_tools.presentation.charts.storage import places
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
-from trace_tools.trace.model import Element, Frame, Step, Value
+from trace_tools.trace.model import Frame, Step, Value
 from trace_tools.util import formats
-
-
-class StorageContents:
-    """Remembers the last observed element at each position of each storage."""
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[str, str], dict[int, Element]] = {}
-
-    def note(self, value: Value) -> bool:
-        """Record a tensor's elements; return whether any differs from an earlier observation."""
-        tensor = value.tensor
-        if tensor is None or tensor.storage is None or not tensor.elements:
-            return False
-        positions = places(tensor, len(tensor.elements))
-        if len(positions) != len(tensor.elements):
-            return False
-        held = self._held.setdefault((tensor.storage, tensor.dtype), {})
-        changed = any(  # two nan do not indicate a write
-            position in held and held[position] != element and (element == element or held[position] == held[position])
-            for position, element in zip(positions, tensor.elements, strict=True)
-        )
-        held.update(zip(positions, tensor.elements, strict=True))
-        return changed
-
 
 PRINTED = 600  # characters of output at a stop
 
@@ -128,14 +102,12 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     """Return for each step the number of steps inside it, and the variables known after it.
 
     Statements end in another order than they begin: a statement with a call ends after everything inside the call. A
-    name's previous value and a storage's previous contents come from the last statement that ended. A call's arguments
-    are known from its first step.
+    name's previous value comes from the last statement that ended. A call's arguments are known from its first step.
     """
     tree = lecture.tree
     inside = [0] * len(steps)
     variables: list[list[Variable]] = [[] for _ in steps]
     values: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
-    contents = StorageContents()
 
     def all_noted(event: Step | Frame) -> Iterator[Variable]:
         """Record the values observed by a step, or the arguments of a call."""
@@ -153,8 +125,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     def noted(frame: int, name: str, value: Value, *, argument: bool) -> Variable:
         before = values[frame].get(name)
         values[frame][name] = value
-        contradicts = contents.note(value)  # for every value, because `contents` remembers them
-        if contradicts or (before is not None and before != value and lies_at(before) == lies_at(value) is not None):
+        if before is not None and before != value and lies_at(before) == lies_at(value) is not None:
             return Variable(name, value, "written", argument)
         return Variable(name, value, "new" if before is None else "same" if before == value else "changed", argument)
 

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from trace_tools.pages.document import Block, Call, CodeListing, Narration, stretches
-from trace_tools.trace.model import Ask, Explore, Image, Narrative, Plot, Table, Text
+from trace_tools.pages.narration import FORMATS
+from trace_tools.trace.model import Ask, Link, Note, Text
 
 # A lecture's prose is read slower than a novel: adults read English non-fiction at 238 words a minute (the mean of 190
 # studies in Brysbaert, "How many words do we read per minute?", Journal of Memory and Language 109, 2019). The times of
 # a line of code and of a question are estimates of ours.
 WORDS_A_MINUTE, LINE_S, QUESTION_S = 200, 2, 40
-# targets of links, tags, addresses
-_UNREAD = re.compile(r'\]\((?:<[^>]*>|[^()]*)(?: "(?:[^"\\]|\\.)*")?\)|</?\w[^>]*>|https?:\S+')
 _WORD = re.compile(r"[^\W_][\w.%’'-]*")
 
 
@@ -43,24 +42,10 @@ def _parts(blocks: Sequence[Block], in_deeper: bool = False) -> Iterator[tuple[B
 
 def _minutes(block: Block) -> float:
     if isinstance(block, Narration):
-        text = _UNREAD.sub("]", _read(block.narrative))
-        return len(_WORD.findall(text)) / WORDS_A_MINUTE + isinstance(block.narrative, Ask) * QUESTION_S / 60
+        it = block.narrative
+        text = "" if isinstance(it, Link | Note) else FORMATS[type(it)].search(it)
+        return len(_WORD.findall(text)) / WORDS_A_MINUTE + isinstance(it, Ask) * QUESTION_S / 60
     if isinstance(block, CodeListing):
         rows = (row for unrun, some in stretches(block.rows) if not unrun for row in some)
         return sum(bool(line.text.strip()) for row in rows for line in row.lines) * LINE_S / 60
     return 0.0
-
-
-def _read(it: Narrative) -> str:
-    """Return the words of a narrative that everybody reads: its text or its caption, and the cells of a table."""
-    if isinstance(it, Ask):
-        return " ".join([it.text, *(it.answer.choices or ())])
-    if isinstance(it, Explore):
-        shown = it.exploration
-        labels = [*(x.label for x in shown.menus), *(x.label for x in shown.inputs), *(x.label for x in shown.results)]
-        return " ".join([it.title or "", it.text, *labels])
-    if isinstance(it, Text):
-        return it.text
-    if isinstance(it, Table):
-        return " ".join([it.title or "", *it.columns, *(str(cell) for row in it.rows for cell in row)])
-    return it.title or "" if isinstance(it, Plot | Image) else ""

@@ -126,6 +126,8 @@ def environment(folder: Path = HERE / "templates") -> Environment:
         "inline": lambda text: Markup(prose.inline_html(text)),
         "prose": lambda text: Markup(prose.to_html(text)),
         "plural": formats.plural,
+        "on_the_web": prose.on_the_web,
+        "short_address": formats.short_address,
     }
     templates.globals["favicon"] = FAVICON
     return templates

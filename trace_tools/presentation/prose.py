@@ -59,6 +59,11 @@ def safe_url(url: str) -> str | None:
     return url if relative or parts.scheme.lower() == "mailto" else None
 
 
+def on_the_web(url: str) -> bool:
+    """Return whether an image or video is on the web, at an address that is safe in a page and its content policy."""
+    return safe_url(url) is not None and re.match(r"https?://[a-z0-9.-]+(:\d+)?(?=[/?#]|$)", url, re.I) is not None
+
+
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
@@ -96,6 +101,7 @@ def headings(markdown: str) -> list[tuple[int, str]]:
     return [(int(opening.tag[1]), _words(inline)) for opening, inline in tokens if opening.type == "heading_open"]
 
 
+@lru_cache(maxsize=1024)
 def passages(markdown: str) -> str:
     """Return the words of a text without markup and headings, for the search."""
     tokens = parse(markdown)
