@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.simulated_cuda import SimulatedCuda
 from tests.tracing.probed import Clock, Probed, Trace
 from trace_tools.describing.values import Describer
 from trace_tools.machines.accelerators import Accelerator, Mark
@@ -14,64 +15,41 @@ from trace_tools.machines.accelerators import Accelerator, Mark
 # ------------------------------------------------------------------------------ a device parallel to the host
 
 
-class Device:
-    """Replaces `torch.cuda` with a device that works while the host goes on; its events read the host's clock."""
+class Device(SimulatedCuda):
+    """Has the clock of the test. A launch takes 1 ns, a wait for an idle device none. It may fail, or capture."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.free_at = self.allocated = 0
+        super().__init__()
+        self.wait_s = 0.0
         self.initialised = self.capturing = self.failed = False
 
+    @property
+    def now(self) -> float:
+        return self.clock()
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        self.clock.now = round(1e9 * seconds)
+
     def launch(self, ns: int, allocates: int = 0) -> None:
-        """Take 1 ns of the host and, later, `ns` of the device."""
         self.initialised = True
         self.clock.work(1)
-        self.free_at = max(self.free_at, self.clock.now) + ns
-        self.allocated += allocates
+        self.until[0, "current"] = max(self.until.get((0, "current"), 0.0), self.now) + ns / 1e9
+        self.bytes[0] += allocates
 
     def is_initialized(self) -> bool:
         return self.initialised
 
-    def device_count(self) -> int:
-        return 1
-
-    def current_device(self) -> int:
-        return 0
-
     def is_current_stream_capturing(self) -> bool:
-        self._may_fail()
-        return self.capturing
-
-    def memory_allocated(self) -> int:
-        self._may_fail()
-        return self.allocated
-
-    def synchronize(self) -> None:
-        self._may_fail()
-        assert not self.capturing, "synchronising would end the capture"
-        self.clock.now = max(self.clock.now, self.free_at)
-
-    def _may_fail(self) -> None:
-        """After a failure the driver raises in every call, also in those that return a status."""
+        """After a failure the driver raises in every call, also in this one."""
         if self.failed:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return self.capturing
 
-    def Event(self, enable_timing: bool) -> Event:
-        return Event(self)
-
-
-class Event:
-    def __init__(self, device: Device) -> None:
-        self.device = device
-
-    def record(self) -> None:
-        self.at = max(self.device.free_at, self.device.clock.now)
-
-    def synchronize(self) -> None:
-        self.device.synchronize()
-
-    def elapsed_time(self, other: Event) -> float:
-        return (other.at - self.at) / 1e6  # ms
+    def synchronize(self, index: int | None = None) -> None:
+        assert not self.is_current_stream_capturing(), "synchronising would end the capture"
+        super().synchronize(index)
 
 
 class SlowDescriber(Describer):
