@@ -28,29 +28,33 @@ def test_work_is_waited_for_and_timed_to_its_end_on_every_stream(cuda: Simulated
     gpu = Accelerator(cuda)
     for stream in ("current", "side"):
         mark = gpu.start()
+        assert mark.queued_s == 0
         cuda.launch(0.001)
         cuda.launch(0.05, stream)
         assert gpu.stop(mark) == pytest.approx(0.051 if stream == "current" else 0.05, rel=0.01)
         assert cuda.until[0, stream] <= cuda.now
         cuda.launch(0.05, stream)
-        gpu.start()
-        assert cuda.until[0, stream] <= cuda.now, "earlier work is waited for"
+        assert gpu.start().queued_s == pytest.approx(0.05, rel=0.01), "earlier work is waited for"
+    cuda.now += 1
+    assert gpu.idle_s() == pytest.approx(1, rel=0.01)
 
 
 def test_several_devices_are_waited_for_and_their_bytes_summed(cuda: SimulatedCuda) -> None:
     """Only devices on which this process has memory are waited for: a wait on another one would initialize it."""
     gpu = Accelerator(cuda)
-    cuda.bytes = {0: 512, 1: 1024, 2: 0}
+    cuda.bytes = {0: 512, 1: 1024}
     mark = gpu.start()
     cuda.launch(0.03, device=1)
     assert gpu.stop(mark) == pytest.approx(0.03, rel=0.01)
+    cuda.bytes[2] = 0
     cuda.launch(0.03, device=2)
     gpu.wait()
     assert cuda.now < cuda.until[2, "current"]
     assert (gpu.allocated_bytes(), gpu.reserved_bytes(), gpu.peak_reserved_bytes()) == (1536, 1536, 1024)
+    cuda.bytes[1] = 0
     mark = gpu.start()
     cuda.launch(0.02, device=1)
-    cuda.current = 1  # the step switches the device
+    cuda.current = 1  # the step switches the device, which is waited for although it has no memory of this process
     assert gpu.stop(mark) == pytest.approx(0.02, rel=0.01)
     assert cuda.current == 1 and "on 0" in cuda.log
 
