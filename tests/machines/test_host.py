@@ -141,7 +141,7 @@ def test_cores_that_other_processes_keep_busy(tmp_path: Path, monkeypatch: pytes
         files = {
             # user nice system idle iowait irq softirq steal guest guest_nice
             "proc/stat": f"cpu  9 9 9 9\ncpu0 {at_s * 100:.0f} 0 0 0 0 0 0 0 0 0\n"
-            f"cpu1 {busy} 1 2 9000 500 3 4 5 {busy} 0\ncpu2 {busy} 0 0 9000 0 0 0 0 0 0\nintr 5\n",
+            f"cpu1 {busy} 1 2 {at_s:.0f} {at_s:.0f} 3 4 5 {busy} 0\ncpu2 {busy} 0 0 {at_s:.0f} 0 0 0 0 0 0\nintr 5\n",
             "proc/self/cgroup": "0::/a\n",
             "sys/fs/cgroup/a/cpu.max": quota,
         }
