@@ -1,4 +1,4 @@
-"""Random programs from the grammar of statements, with directives on their lines.
+"""Random programs from a grammar of statements, with directives on their lines.
 
 drawn(17)          # a lecture: functions, and a `main` that runs them; the same for the same seed
 
@@ -9,19 +9,78 @@ They are deterministic: what they print is the same in every process, including 
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-T = TypeVar("T")
 STEP = "    "
-NAMES = ("x", "y", "z")
 KINDS = ("def", "def", "gen", "async", "agen")
-ERRORS = ("ValueError(1)", "KeyError('k')", "TypeError()", "Thrown('why')", "AssertionError(1, [2])")
-CAUGHT = ("ValueError", "(TypeError, Thrown)", "Exception", "BaseException", "AssertionError")
-VALUES = ("0", "1", "2", "-1", "1.5", "True", "None", "'ab'", "[1, 2]", "(3, 4)", "{'k': 1}", "{1, 2}", "10**20")
-PATTERNS = ("0 | 1", "None", "'ab'", "[x, *_]", "[1, y]", "{'k': x, **z}", "int(x)", "str() as y", "Odd(value=x)")
 DIRECTIVES = ("@inspect x", "@inspect x, y", "@inspect type(x)", "@inspect nothing", "@stepover", "@hide", "@clear x")
+
+# What a symbol `<…>` may become. `<e>` is an expression, `<c>` sometimes a comment with directives, `<use>` a call of
+# one of the program's functions, and a line `<block>` a block of statements. NAME and COUNTER are the same throughout.
+GRAMMAR = {
+    "name": ("x", "y", "z"),
+    "n": ("0", "1", "2", "3"),
+    "value": (
+        "0", "1", "2", "-1", "1.5", "True", "None", "'ab'", "[1, 2]", "(3, 4)", "{'k': 1}", "{1, 2}", "10**20",
+    ),
+    "atom": ("<name>", "<name>", "<name>", "<value>"),
+    "error": ("ValueError(1)", "KeyError('k')", "TypeError()", "Thrown('why')", "AssertionError(1, [2])"),
+    "class": ("ValueError", "(TypeError, Thrown)", "Exception", "BaseException", "AssertionError"),
+    "pattern": ("0 | 1", "None", "'ab'", "[x, *_]", "[1, y]", "{'k': x, **z}", "int(x)", "str() as y", "Odd(value=x)"),
+    "manager": ("Manager(<n>)", "Manager(<n>, Exception)", "Manager(<n>, ValueError)"),
+    "iterable": ("range(<n>)", "Counted(<n>)", "Counted(<n>, <error>)", "(say(i) for i in range(<n>))"),
+    "parameters": ("x, y=1, *rest, z=None, **more", "x=2, y=3, z=4", "x, /, y='d', *, z=0"),
+    "expression": (
+        "cut(<e> + <e>)", "(<e> < <e>)", "(<e> == <e> != 3)", "(<e> and <e>)", "(<e> or <e>)", "(not <e>)",
+        "(<e> if <e> else 1)", "[<e>, *<e>]", "{'k': <e>, 'l': <e>}", "say(<e>)", "max(<e>, <e>)", "g",
+        "[<name> for i in range(2)]", "(lambda q: <e>)(<e>)", "<name>[0]", "f'{<name>!r:.30}'", "<name>.name",
+        "back(lambda q: <e>, [1, 2])", "isinstance(<e>, int)", "Odd(<n>)", "(x := <e>)", *["<use>"] * 6,
+    ),
+    "statement": (
+        "NAME = <e><c>", "x = y = <e><c>", "x, *y = <e>, <e>, 3<c>", "NAME += <value><c>", "NAME: int = <e><c>",
+        "del NAME<c>", "say(<e>)<c>", "NAME = Noisy(<e>)<c>", "Noisy(<e>)<c>", "NAME = Odd(<n>)<c>", "NAME[0] = <e><c>",
+        "NAME.attribute = <e><c>", "x = <e>; y = <e><c>", "import math<c>", "exec('say(1)')<c>", "pass<c>",
+        "NAME = in_thread(say, <e>)<c>", "say(sys._getframe().f_lineno, sys.exc_info()[0])<c>",
+        "assert <e> == <e>, say('said')<c>", "assert <e><c>", "assert say(1) < x <= say(3)<c>", "raise <error><c>",
+        "raise <error> from <error><c>", "raise<c>", "say(sorted(locals()), eval('x'))<c>", "say(sorted(vars()))<c>",
+        "NAME = say(<c>\n    <e>,<c>\n    <e>)<c>",  # directives stand on any line
+        *["NAME = <e>  # @inspect NAME\nsay('is', NAME)"] * 6,  # the program itself prints what was inspected
+    ),
+    "leaves": ("return <e><c>",) * 3,
+    "leaves agen": ("return<c>",),
+    "loop": ("break<c>", "continue<c>"),
+    "gen": ("NAME = yield <e><c>", "yield <e><c>", "NAME = yield from <iterable><c>") * 2,
+    "agen": ("NAME = yield <e><c>", "yield <e><c>") * 3,
+    "async": (
+        "NAME = await asyncio.sleep(0, 'slept')<c>", "NAME = await asyncio.gather(asyncio.sleep(0, x))",
+        "NAME = [i async for i in Counted(2)]<c>",
+        "async for NAME in Counted(<n>):<c>\n<loop>\nelse:\n<block>",
+        "async with <manager> as y:<c>\n<block>",
+    ),
+    "compound": (
+        "if <e>:<c>\n<block>",
+        "if <e>: x = 1<c>",
+        "if <e>:<c>\n<block>\nelif <e>:<c>\n<block>\nelse:\n<block>",
+        "for NAME in <iterable>:<c>\n<loop>",
+        "for i in <iterable>:<c>\n<loop>\nelse:\n<block>",
+        "COUNTER = 0\nwhile (COUNTER := COUNTER + 1) < <n>:<c>\n<loop>\nelse:\n<block>",
+        "COUNTER = 0\nwhile (COUNTER := COUNTER + 1) < <n> and <e>:<c>\n<loop>",
+        "try:\n<block>\nfinally:\n<block>",
+        "try:\n<block>\nexcept <class> as error:<c>\n    told(error)\n<block>",
+        "try:\n<block>\nexcept <class> as error:<c>\n    told(error)\nexcept <class>:\n<block>\nelse:\n<block>\n"
+        "finally:\n<block>",
+        "try:\n<block>\n    raise ExceptionGroup('s', [<error>, <error>])<c>\n"
+        "except* ValueError as error:<c>\n<handler>",
+        "with <manager> as y:<c>\n<block>",
+        "with <manager> as y, contextlib.suppress(Thrown):<c>\n<block>",
+        "match <e>:<c>\n    case <pattern>:<c>\n    <block>\n    case <pattern> if <e>:<c>\n    <block>",
+        "class C(<base>):<c>\n    kind = <value>\n    def __init__(self, x, y=2, z=3):<c>\n    <method>\n"
+        "        super().__init__(*['made'] * (C.__base__ is not dict))\nz = C(<value>)<c>",
+    ),
+    "base": ("Manager", "dict", "Noisy"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,13 +94,13 @@ class Scope:
     leaves: bool = True  # `return` is allowed
     functions: tuple[tuple[str, str], ...] = ()  # (name, kind) of functions in enclosing scopes
 
-    @property
-    def inner(self) -> Scope:
-        return replace(self, indent=self.indent + STEP, depth=self.depth - 1)
 
-    @property
-    def awaits(self) -> bool:
-        return self.kind in ("async", "agen")
+BLOCKS = {
+    "<block>": {},
+    "<loop>": {"loop": True},
+    "<handler>": {"loop": False, "leaves": False},  # of `except*`
+    "<method>": {"kind": "def", "depth": 1, "loop": False, "leaves": True},
+}
 
 
 def compiles(text: str) -> bool:
@@ -74,12 +133,11 @@ class Writer:
         """Return a few functions, and the `main` that uses them."""
         top = Scope()
         lines = ["import asyncio, contextlib, sys", "from tests.checks.fuzz_world import *", "g = [0]"]
-        for _ in range(self.draw.randint(2, 4)):
+        for _ in range(self.draw.randint(3, 5)):
             added, top = self.function(top)
             lines += added
         inside = replace(top, indent=STEP * 2, leaves=False)
-        uses = [self.use(name, kind, inside) for name, kind in top.functions for _ in range(2)]
-        bodies = [[f"{STEP * 2}z = say('got', {use}){self.comment()}"] for use in uses]
+        bodies = [[f"{STEP * 2}z = say('got', {self.use(inside)}){self.comment()}"] for _ in range(8)]
         lines += ["def main():", f"{STEP}begin(__file__)", f"{STEP}x, y, z = 1, [2], None"]
         for body in [*bodies, self.block(inside, 6)]:
             lines += [f"{STEP}try:", *body, f"{STEP}except BaseException as error:", f"{STEP * 2}told(error)"]
@@ -90,180 +148,84 @@ class Writer:
         self.numbers += 1
         at, name, kind = scope.indent, f"f{self.numbers}", self.draw.choice(KINDS)
         scope = replace(scope, functions=(*scope.functions, (name, kind)))
-        inner = replace(scope, kind=kind, indent=at + STEP, depth=min(scope.depth, 3), loop=False, leaves=True)
+        inner = replace(scope, kind=kind, indent=at + STEP, loop=False, leaves=True)
         lines = [f"{at}@noted"] * self.chance(0.15)
-        given = self.pick("x, y=1, *rest, z=None, **more", "x=2, y=3, z=4", "x, /, y='d', *, z=0")
-        lines.append(f"{at}{'async ' * inner.awaits}def {name}({given}):{self.comment(0.2)}")
+        lines.append(self.filled(f"{at}{'async ' * (kind in ('async', 'agen'))}def {name}(<parameters>):<c>", scope))
         if self.chance(0.3):
-            lines += [f"{inner.indent}global g", f"{inner.indent}g = {self.value()}"]
+            lines += [f"{inner.indent}global g", self.filled(f"{inner.indent}g = <value>", scope)]
         lines += [f"{inner.indent}if not spend(): return", *self.block(inner, 5)]
-        if kind in ("gen", "agen"):
-            lines.append(f"{inner.indent}{self.pick('yield x', 'z = yield y', 'yield')}{self.comment()}")
-        if kind != "agen":
-            lines.append(f"{inner.indent}return {self.expression(inner)}{self.comment()}")
-        return lines, scope
-
-    def class_(self, scope: Scope) -> list[str]:
-        """Return a class, and make an object of it."""
-        body = scope.indent + STEP
-        method = replace(scope, kind="def", indent=body + STEP, depth=1, loop=False, leaves=True)
-        return [
-            f"{scope.indent}class C({self.pick('Manager', 'dict', 'Noisy')}):{self.comment(0.3)}",
-            f"{body}kind = {self.value()}",
-            f"{body}def __init__(self, x, y=2, z=3):{self.comment(0.3)}",
-            f"{method.indent}super().__init__(*['made'] * (C.__base__ is not dict))",
-            *self.block(method),
-            f"{scope.indent}z = C({self.value()}){self.comment()}",
-        ]
-
-    # ------------------------------------------------------------------ statements
+        ends = {"gen": "z = yield x<c>\nreturn <e>", "agen": "yield x<c>"}.get(kind, "return <e><c>")
+        return lines + [f"{inner.indent}{self.filled(end, inner)}" for end in ends.split("\n")], scope
 
     def block(self, scope: Scope, most: int = 3) -> list[str]:
         lines: list[str] = []
-        compounds = (self.if_, self.for_, self.while_, self.try_, self.try_, self.try_star, self.with_, self.match_)
         for _ in range(self.draw.randint(1, most)):
-            if scope.depth <= 0 or self.chance(0.55):
-                lines += self.simple(scope)
-            elif self.chance(0.12):
+            if scope.depth > 0 and self.chance(0.05):
                 added, scope = self.function(scope)
                 lines += added
-            elif self.chance(0.06):
-                lines += self.class_(scope)
             else:
-                lines += self.draw.choice(compounds)(scope)
+                lines += self.statement(scope)
         return lines
 
-    def else_(self, scope: Scope, share: float, word: str = "else") -> list[str]:
-        return [f"{scope.indent}{word}:", *self.block(scope.inner)] if self.chance(share) else []
-
-    def if_(self, scope: Scope) -> list[str]:
-        at, test = scope.indent, self.expression(scope)
-        if self.chance(0.15):
-            return [f"{at}if {test}: {self.pick('pass', 'x = 1', f'say({test})')}{self.comment()}"]
-        lines = [f"{at}if {test}:{self.comment()}", *self.block(scope.inner)]
-        lines += [f"{at}elif {self.expression(scope)}:{self.comment()}", *self.block(scope.inner)] * self.chance(0.3)
-        return lines + self.else_(scope, 0.5)
-
-    def for_(self, scope: Scope) -> list[str]:
-        waits = scope.awaits and self.chance(0.4)
-        many = f"Counted({self.draw.randint(0, 3)})" if waits else self.iterable(scope)
-        header = f"{scope.indent}{'async ' * waits}for {self.pick('x', 'y', 'i')} in {many}:{self.comment(0.25)}"
-        return [header, *self.block(replace(scope.inner, loop=True)), *self.else_(scope, 0.3)]
-
-    def iterable(self, scope: Scope) -> str:
-        n = self.draw.randint(0, 3)
-        sources = [f"{name}(1)" for name, kind in scope.functions if kind == "gen"]
-        return self.pick(f"range({n})", f"Counted({n}, {self.error()})", f"(say(i) for i in range({n}))", *sources)
-
-    def while_(self, scope: Scope) -> list[str]:
+    def statement(self, scope: Scope) -> list[str]:
+        """Return the lines of a statement, with the blocks in it."""
+        if scope.depth > 0 and self.chance(0.5):
+            choices = GRAMMAR["compound"]
+        else:
+            choices = GRAMMAR["statement"] + GRAMMAR.get(scope.kind, ()) * (scope.kind in ("gen", "agen"))
+            choices += GRAMMAR["loop"] * scope.loop
+            choices += GRAMMAR["leaves agen" if scope.kind == "agen" else "leaves"] * scope.leaves
+        if scope.kind in ("async", "agen"):
+            choices += tuple(one for one in GRAMMAR["async"] if scope.depth > 0 or "\n" not in one)
         self.numbers += 1
-        at, counter = scope.indent, f"n{self.numbers}"
-        test = f"({counter} := {counter} + 1) < {self.draw.randint(0, 3)}"
-        test += f" and {self.expression(scope)}" * self.chance(0.3)
-        lines = [f"{at}{counter} = 0", f"{at}while {test}:{self.comment(0.25)}"]
-        return [*lines, *self.block(replace(scope.inner, loop=True)), *self.else_(scope, 0.3)]
-
-    def try_(self, scope: Scope) -> list[str]:
-        at, lines = scope.indent, [f"{scope.indent}try:", *self.block(scope.inner)]
-        handlers = self.draw.choice((0, 1, 1, 2))
-        for _ in range(handlers):
-            lines += [f"{at}except {self.draw.choice(CAUGHT)} as error:{self.comment()}", f"{at}{STEP}told(error)"]
-            lines += self.block(scope.inner)
-        lines += self.else_(scope, 0.3 if handlers else 0)
-        return lines + self.else_(scope, 0.35 if handlers else 1, "finally")
-
-    def try_star(self, scope: Scope) -> list[str]:
-        at, caught = scope.indent, replace(scope.inner, loop=False, leaves=False)
-        raised = f"raise ExceptionGroup('several', [{self.error()}, {self.error()}]){self.comment()}"
-        lines = [f"{at}try:", *self.block(scope.inner), f"{at}{STEP}{raised}"]
-        return [*lines, f"{at}except* {self.pick('ValueError', 'Exception')} as error:", *self.block(caught)]
-
-    def with_(self, scope: Scope) -> list[str]:
-        waits = scope.awaits and self.chance(0.4)
-        manager = f"Manager({self.draw.randint(0, 9)}{self.pick('', ', Exception', ', ValueError')}) as y"
-        manager += ", contextlib.suppress(Thrown)" * (not waits and self.chance(0.4))
-        return [f"{scope.indent}{'async ' * waits}with {manager}:{self.comment(0.25)}", *self.block(scope.inner)]
-
-    def match_(self, scope: Scope) -> list[str]:
-        at, lines = scope.indent, [f"{scope.indent}match {self.expression(scope)}:{self.comment(0.2)}"]
-        for pattern in self.draw.sample(PATTERNS, self.draw.randint(1, 3)):
-            guard = f" if {self.expression(scope)}" * self.chance(0.3)
-            lines += [f"{at}{STEP}case {pattern}{guard}:{self.comment()}", *self.block(scope.inner.inner)]
+        text = self.draw.choice(choices).replace("COUNTER", f"n{self.numbers}")
+        text = text.replace("NAME", self.draw.choice(GRAMMAR["name"]))
+        lines: list[str] = []
+        for line in text.split("\n"):
+            if (symbol := line.strip()) in BLOCKS:
+                inside = scope.indent + line.removesuffix(symbol) + STEP
+                lines += self.block(replace(scope, **{"depth": scope.depth - 1, **BLOCKS[symbol], "indent": inside}))
+            else:
+                lines.append(scope.indent + self.filled(line, scope))
         return lines
 
-    def simple(self, scope: Scope) -> list[str]:
-        at, name = scope.indent, self.draw.choice(NAMES)
-        if self.chance(0.2):  # the program itself prints what was inspected
-            return [f"{at}{name} = {self.expression(scope)}  # @inspect {name}", f"{at}say('is', {name})"]
-        value, other = self.expression(scope), self.expression(scope, 1)
-        if self.chance(0.1):
-            lines = (f"{name} = say(", f"{STEP}{value},", f"{STEP}{other})")  # directives stand on any line
-            return [f"{at}{line}{self.comment(0.3)}" for line in lines]
-        choices = [
-            f"{name} = {value}", f"x = y = {value}", f"x, *y = {value}, {other}, 3", f"{name} += {self.value()}",
-            f"{name}: int = {value}", f"del {name}", f"say({value})", f"{name} = Noisy({other})", f"Noisy({value})",
-            f"{name} = Odd({self.draw.randint(0, 9)})", f"{name}[0] = {value}", f"{name}.attribute = {value}",
-            f"x = {value}; y = {other}", "import math", "exec('say(1)')", "pass", f"{name} = in_thread(say, {other})",
-            "say(sys._getframe().f_lineno, sys.exc_info()[0])", f"assert {value} == {other}, say('said')",
-            f"assert {value}", "assert say(1) < x <= say(3)", f"raise {self.error()}", "raise",
-            f"raise {self.error()} from {self.error()}", "say(sorted(locals()), eval('x'))", "say(sorted(vars()))",
-        ]  # fmt: skip
-        if scope.leaves:
-            choices += ["return"] if scope.kind == "agen" else [f"return {value}"] * 3
-        if scope.loop:
-            choices += ["break", "continue"]
-        if scope.kind in ("gen", "agen"):
-            choices += [f"{name} = yield {other}", f"yield {value}"] * 3
-        if scope.kind == "gen":
-            choices += [f"{name} = yield from {self.iterable(scope)}"] * 2
-        if scope.awaits:
-            waited = "asyncio.sleep(0, 'slept')"
-            choices += [f"{name} = await {waited}", f"{name} = await asyncio.gather({waited}, {waited})"] * 3
-            choices += [f"{name} = [i async for i in Counted(2)]"]
-        return [f"{at}{self.draw.choice(choices)}{self.comment()}"]
+    # ------------------------------------------------------------------ inside a line
 
-    # ------------------------------------------------------------------ expressions
+    def filled(self, text: str, scope: Scope, depth: int = 2) -> str:
+        """Return a text in which each symbol has become one of the texts that the grammar has for it."""
 
-    def expression(self, scope: Scope, depth: int = 2) -> str:
-        if depth <= 0 or self.chance(0.25):
-            return self.pick(*NAMES, *NAMES, self.value(), self.value())
-        a, b = self.expression(scope, depth - 1), self.expression(scope, depth - 1)
-        name = self.draw.choice(NAMES)
-        choices = [
-            f"cut({a} + {b})", f"({a} < {b})", f"({a} == {b} != 3)", f"({a} and {b})", f"({a} or {b})", f"(not {a})",
-            f"({a} if {b} else 1)", f"[{a}, *{b}]", f"{{'k': {a}, 'l': {b}}}", f"say({a})", f"max({a}, {b})", "g",
-            f"[{name} for i in range(2)]", f"(lambda q: {a})({b})", f"{name}[0]", f"f'{{{name}!r:.30}}'",
-            f"{name}.name", f"back(lambda q: {a}, [1, 2])", f"isinstance({a}, int)", f"Odd({self.pick(2, 3, 4)})",
-            f"(x := {a})",
-        ]  # fmt: skip
-        if scope.functions:
-            choices += [self.use(*self.draw.choice(scope.functions), scope, a)] * 6
-        return self.draw.choice(choices)
+        def one(match: re.Match[str]) -> str:
+            symbol = match[1]
+            if symbol == "c":
+                return self.comment()
+            if symbol == "use":
+                return self.use(scope, depth)
+            if symbol == "e":
+                symbol = "atom" if depth <= 0 or self.chance(0.25) else "expression"
+            return self.filled(self.draw.choice(GRAMMAR[symbol]), scope, depth - 1)
 
-    def use(self, function: str, kind: str, scope: Scope, argument: str = "1") -> str:
-        """Return an expression that calls a function of this kind from this scope."""
-        call = f"{function}({self.pick(argument, f'*[{argument}]', f'{argument}, y=2')})"
-        if kind == "def":
-            return self.pick(call, call, f"in_thread({function}, {argument})", f"back({function}, [1, 2])")
-        if kind == "gen":
-            return self.pick(f"drive({call}, {self.draw.randint(0, 3)})", f"[*{call}]", f"next({call}, None)")
-        call = call if kind == "async" else f"taken({call})"
-        return f"(await {call})" if scope.awaits else f"asyncio.run({call})"
+        return re.sub(r"<(\w+)>", one, text)
 
-    def value(self) -> str:
-        return self.draw.choice(VALUES)
+    def use(self, scope: Scope, depth: int = 1) -> str:
+        """Return an expression that calls one of the functions, in a way that its kind and this scope allow."""
+        if not scope.functions:
+            return "1"
+        function, kind = self.draw.choice(scope.functions)
+        call = self.draw.choice((f"{function}(<e>)", f"{function}(*[<e>])", f"{function}(<e>, y=2)"))
+        waits = "await {}" if scope.kind in ("async", "agen") else "asyncio.run({})"
+        ways = {
+            "def": (call, call, f"in_thread({function}, <e>)", f"back({function}, [1, 2])"),
+            "gen": (f"drive({call}, <n>)", f"[*{call}]", f"next({call}, None)"),
+            "async": (f"({waits.format(call)})",),
+            "agen": (f"({waits.format(f'taken({call})')})",),
+        }
+        return self.filled(self.draw.choice(ways[kind]), scope, depth - 1)
 
-    def error(self) -> str:
-        return self.draw.choice(ERRORS)
-
-    def comment(self, share: float = 0.12) -> str:
+    def comment(self) -> str:
         """Return sometimes one or two directives."""
-        if not self.chance(share):
+        if not self.chance(0.15):
             return ""
-        return f"  # {' '.join(self.draw.sample(DIRECTIVES, self.pick(1, 1, 2)))}"
+        return f"  # {' '.join(self.draw.sample(DIRECTIVES, self.draw.choice((1, 1, 2))))}"
 
     def chance(self, share: float) -> bool:
         return self.draw.random() < share
-
-    def pick(self, *choices: T) -> T:
-        return self.draw.choice(choices)
