@@ -25,28 +25,17 @@ def test_text_or_bytes_replace_a_file_of_any_name(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
-@each(
-    ("failure", "raised"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), UsageError),
-        (OSError(errno.EFBIG, "File too large"), UsageError),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-    ],
-)
+@each("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 @each("function", ["fsync", "replace"])
 def test_a_failed_write_leaves_only_the_old_file(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    function: str,
-    failure: BaseException,
-    raised: type[BaseException],
+    function: str, failure: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise failure
 
     path = tmp_path / "trace.yaml"
     path.write_text("old")
-    with monkeypatch.context() as failing, pytest.raises(raised) as caught:
+    with monkeypatch.context() as failing, pytest.raises((UsageError, KeyboardInterrupt)) as caught:
         failing.setattr(os, function, fails)
         replace_file(path, "new", durable=True)
     if isinstance(failure, OSError):
