@@ -25,24 +25,8 @@ def results(lecture: str, *calls: str) -> list[list[Any]]:
     return lines
 
 
-CALLS = """\
-def main():
-    other()
-    f()
-
-
-def other():
-    pass
-
-
-def f():
-    g(1)
-    g(2)
-
-
-def g(n):
-    y = n  # @inspect y
-"""
+CALLS = "def main():\n    other()\n    f()\n\ndef other():\n    pass\n\n"
+CALLS += "def f():\n    g(1)\n    g(2)\n\ndef g(n):\n    y = n  # @inspect y\n"
 
 
 def test_lines_have_keys_that_do_not_depend_on_other_sections() -> None:

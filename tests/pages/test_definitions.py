@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.pages.lectures import rows
 from tests.pages.recording import Recording
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import Call, CodeListing, rows_shown, visible
+from trace_tools.pages.document import Call, rows_shown, visible
 from trace_tools.trace.model import Value
 
 LECTURE = """\
@@ -29,17 +30,10 @@ def helper(x):
         return t
     return deeper_down(pack(x))
 
-def pack(x):
-    pass
-
-def deeper_down(x):
-    return helper(x - 1) if x else 0
-
-def hidden(x):  # @hide
-    pass
-
-def local():
-    pass
+def pack(x): pass
+def deeper_down(x): return helper(x - 1) if x else 0
+def hidden(x): pass  # @hide
+def local(): pass
 
 def observed(x):
     r = x  # @inspect r
@@ -61,27 +55,13 @@ def test_definitions_are_listed_once_and_linked_from_later_pages() -> None:
     recording.step(recording.call(frame, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
     recording.step(frame, "only =")
     first, second = make_document(recording.trace()).sections
-    listed = [
-        [(row.line, call.name, call.shown, call.anchor) for row in rows_shown(it.blocks) for call in row.definitions]
-        for it in (first, second)
-    ]
-    assert [it[:3] for it in listed[0]] == [
-        (6, "helper", "folded"),
-        (9, "Block", "folded"),
-        (18, "deeper_down", "folded"),
-    ]
-    [code] = [
-        block.blocks[0]
-        for block in visible(first.blocks)
-        if isinstance(block, Call) and block.name == "helper" and isinstance(block.blocks[0], CodeListing)
-    ]
-    assert [line.text.strip() for row in code.rows for line in row.lines] == [
-        "def helper(x):",
-        "def pack(t):",
-        "return t",
-        "return deeper_down(pack(x))",
-    ]
+    listed = [(row.line, call.name, call.shown) for row in rows_shown(first.blocks) for call in row.definitions]
+    assert listed == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
+    [helper] = [block for block in visible(first.blocks) if isinstance(block, Call) and block.name == "helper"]
+    lines = ["def helper(x):", "def pack(t):", "return t", "return deeper_down(pack(x))"]
+    assert [line.text.strip() for row in rows(helper.blocks) for line in row.lines][:4] == lines
+    linked = [(call.name, call.shown, call.anchor) for row in rows_shown(second.blocks) for call in row.definitions]
     # not `local`, a local name of this function
-    assert [(name, shown) for _, name, shown, _ in listed[1]] == [("helper", "named"), ("observed", "named")]
-    to_helper, to_observed = (anchor for *_, anchor in listed[1])
-    assert to_helper == "00-first.html#def-helper" and to_observed.startswith("#call-")
+    (to_helper, to_observed) = linked
+    assert to_helper == ("helper", "named", "00-first.html#def-helper")
+    assert to_observed[:2] == ("observed", "named") and to_observed[2].startswith("#call-")

@@ -120,20 +120,6 @@ def test_another_machine_opens_at_the_same_step_or_line(browser: Any, page: Path
     until(lambda: "one/" in browser.current_url and ask(browser, "location.hash") in ("#L5", "#L6"))
 
 
-@pytest.mark.slow
-def test_the_bar_shows_the_current_one_of_ten_machines(browser: Any, tmp_path: Path) -> None:
-    names = [f"a-machine-with-a-name-{n}" for n in range(10)]
-    traces = [replace(made(0), machine=replace(made(0).machine, slug=name)) for name in names]
-    render_site([SiteTrace(trace, name) for trace, name in zip(traces, names, strict=True)], tmp_path)
-    for size in (WIDE, NARROW):
-        show(browser, tmp_path / names[8] / "00-first.html", size)
-        current, bar = boxes(browser, ".seg [aria-current], .seg", ordered=True)
-        assert bar["left"] - 1 <= current["left"] < bar["right"]
-        assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
-    browser.execute_script("document.querySelector('.seg a').focus()")
-    assert ask(browser, "document.querySelector('.seg').scrollLeft") == 0  # reached by keyboard
-
-
 CHOOSE = """
     const choice = document.querySelector('#floors select');
     choice.value = arguments[0];

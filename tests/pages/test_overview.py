@@ -58,12 +58,10 @@ def test_key_figures_of_a_lecture() -> None:
     assert [figure.soft.partition(" · ")[0] for figure in unknown] == ["for the whole lecture", "steps in 1 section"]
 
 
-def test_a_machine_row_without_measurements() -> None:
+def test_facts_that_are_missing_or_add_nothing_are_left_out() -> None:
     row = MachineRow("Mine", "here", make_document(lecture().trace()))
     assert [cell.text for cell in row.cells][2:5] == ["not measured", "", "torch 2.13.0"] and not row.notes
-
-
-def test_the_sides_of_a_held_equation_add_nothing() -> None:
+    # the sides of a held equation
     assert "<code>x.sum() == 6</code></li>" in html_pages(lecture().trace())["index"]
 
 

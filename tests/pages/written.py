@@ -36,8 +36,9 @@ class Page(HTMLParser):
             self.open.append((tag, attributes.get("class") or ""))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open[-1][0] == tag, (tag, self.open[-3:])
-        self.open.pop()
+        if tag not in VOID:  # "<br />"
+            assert self.open and self.open[-1][0] == tag, (tag, self.open[-3:])
+            self.open.pop()
 
     def handle_data(self, data: str) -> None:
         for tag, style in self.open:

@@ -202,19 +202,6 @@ def test_a_step_far_below_its_roof_is_counted_with_its_rate() -> None:
         assert a[1] > b[1] and not any("far below" in text for text in words(root))
 
 
-def test_names_cover_neither_points_nor_each_other() -> None:
-    points = tuple(RoofPoint(10 + n / 50, 1e10, f"step {n}") for n in range(16))
-    root = read(roofline([Roof("cpu", FLOAT32, 1e10, points)], "roof"))
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in circles(root)[:16]]
-    names = [text for text in root.iter("text") if (text.text or "").startswith("step ")]
-    assert 2 <= len(names) < 16
-    for name in names:
-        x, y, wide = float(name.get("x", 0)), float(name.get("y", 0)), width_of(name.text or "", 11)
-        left = x - wide * {"middle": 0.5, "end": 1}.get(name.get("text-anchor", ""), 0)
-        assert all(left >= b[2] or left + wide <= b[0] or y - 8 >= b[3] or y <= b[1] for b in taken)
-        taken.append((left, y - 8, left + wide, y))
-
-
 # --- storages ---
 
 

@@ -35,7 +35,7 @@ document.querySelectorAll("main svg:not(.explore *)").forEach((svg) => {
     return { text: text.textContent.trim(), halo, size, left, right, top: top + spare, bottom: bottom - spare };
   });
   words.forEach((one, index) => {
-    if (one.size < 10.95) report("small", one.text, one.size);
+    if (one.size * svg.width.baseVal.value < 10.95 * frame.width) report("small", one.text, one.size);
     if (!(one.left > frame.left - 0.5 && one.right < frame.right + 0.5)) report("outside", one.text);
     if (!(one.top > frame.top && one.bottom < frame.bottom)) report("outside", one.text);
     words.slice(index + 1).filter((other) => meet(one, other)).forEach((other) => report("over", one.text, other.text));
