@@ -1,4 +1,4 @@
-"""A journal keeps its lines, whatever they contain, and ignores an unfinished one."""
+"""A journal keeps its lines, whatever they contain, and what a killed process leaves in it is a run."""
 
 from __future__ import annotations
 
@@ -155,6 +155,7 @@ def called(j):
 
 
 def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
+    """No probe runs during a long statement, so the recorder's thread flushes the journal."""
     lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path)
     first = [*range(1, 51)]
     assert (run.ending, run.open_line, run.omitted) == (UNFINISHED, 11, {})
@@ -172,13 +173,6 @@ def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
     missing = {seq for seq in complete.steps if seq < max(run.steps)} - run.steps.keys()
     still_open = {frame for frame, function in functions.items() if function != "called"}
     assert all(complete.steps[seq].execution > 50 or complete.steps[seq].frame not in still_open for seq in missing)
-
-
-def test_steps_before_a_long_statement_are_on_disk(tmp_path: Path) -> None:
-    """No probe runs during a long statement, so the recorder's thread flushes the journal."""
-    lecture, [run] = read_at_looks("def main():\n    x = 1  # @inspect x\n    look()\n", tmp_path)
-    assert executions(lecture, run, "x = 1") == [1]
-    assert [value[0] for step in run.steps.values() for value in step.values] == ["x"]
 
 
 def test_steps_of_other_threads_are_on_disk(tmp_path: Path) -> None:
@@ -204,8 +198,6 @@ def work():
 def test_small_limits_keep_the_first_executions(tmp_path: Path, limit: int) -> None:
     lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path, limit=limit)
     assert executions(lecture, run, "x = i") == [*range(1, limit // 2 + 1)]
-    complete = executions(lecture, lecture.run, "x = i")
-    assert complete == [*range(1, limit // 2 + 1), *range(2001 - limit + limit // 2, 2001)]
 
 
 def test_unfinished_run_is_consistent_at_any_time(tmp_path: Path) -> None:

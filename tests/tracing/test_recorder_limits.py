@@ -285,7 +285,7 @@ def g(i):
 """
 
 
-@pytest.mark.parametrize(("n", "steps", "limit"), [(20, 2_000, 100), (100, 4_000, 40)])
+@pytest.mark.parametrize(("n", "steps", "limit"), [(20, 2_000, 100), (60, 2_000, 40)])
 def test_steps_of_a_run_are_bounded(trace: Trace, n: int, steps: int, limit: int) -> None:
     """The first calls are kept, then only the calls of sections, and the last executions; all others are counted."""
     lecture = trace(NESTS.format(n=n), steps=steps, limit=limit)
