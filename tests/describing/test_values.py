@@ -2,12 +2,9 @@
 
 import argparse
 import collections
-import csv
 import dataclasses
-import datetime
 import decimal
 import enum
-import functools
 import math
 import pathlib
 import string
@@ -77,7 +74,6 @@ def test_unusual_scalars() -> None:
         (b"ab\0", "bytes", r"b'ab\x00'"),
         (bytearray(b"x"), "bytearray", "bytearray(b'x')"),
         (decimal.Decimal("1.10"), "Decimal", "Decimal('1.10')"),
-        (datetime.date(2024, 1, 2), "date", "datetime.date(2024, 1, 2)"),
         (pathlib.PurePosixPath("/x"), "PurePosixPath", "PurePosixPath('/x')"),
         (Color.RED, "Color", "<Color.RED: 1>"),
         (Level.LOW, "Level", "<Level.LOW: 1>"),
@@ -88,14 +84,11 @@ def test_unusual_scalars() -> None:
         (math, "module", "<module 'math'>"),
         (Talks().method, "method", "<bound method Talks.method>"),  # its object may be pages long
         ([].append, "builtin_function_or_method", "<built-in method append of list object>"),
-        (object(), "object", "<object object>"),
-        (functools.partial(int, base=2), "partial", "functools.partial(<class 'int'>, base=2)"),
         (ValueError("x"), "ValueError", "ValueError('x')"),
         (zlib.error("x"), "zlib.error", "error('x')"),  # `re.error` has another name since Python 3.13
         (argparse.Namespace(a=1), "Namespace", "Namespace(a=1)"),
         # Python's own classes do not show their fields
         (string.Formatter(), "Formatter", "<string.Formatter object>"),
-        (csv.DictReader([]), "DictReader", "<csv.DictReader object>"),
     ],
 )
 def test_objects_shown_as_text(obj: object, kind: str, text: str) -> None:
