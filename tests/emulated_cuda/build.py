@@ -71,17 +71,14 @@ def _build(target: Path) -> None:
         built.replace(target)
 
 
-def environment(
-    cards: str = "emulated", *, faults: str = "", base: Mapping[str, str] | None = None, **settings: object
-) -> dict[str, str]:
+def environment(cards: str = "emulated", **settings: object) -> dict[str, str]:
     """Return the environment of a process on `cards` ("t4", "h100,h100").
 
     `settings` are the variables that the package's docstring names: `delay_us=500` is EMULATED_CUDA_DELAY_US=500.
     """
     if unknown := [name for name in cards.split(",") if name not in PROFILES]:
         raise CannotBuild(f"no card {unknown[0]!r}; there are {', '.join(PROFILES)}")
-    before = dict(os.environ if base is None else base)
-    before.pop("CUDA_VISIBLE_DEVICES", None)
+    before = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     paths = [str(HERE / "start"), *filter(None, [before.get("PYTHONPATH")])]
     return {
         **before,
@@ -90,7 +87,6 @@ def environment(
         "EMULATED_CUDA": cards,
         "EMULATED_CUDA_LIBRARY": str(library()),
         "EMULATED_CUDA_PYTHON": sys.executable,
-        **({"EMULATED_CUDA_FAULTS": faults} if faults else {}),
         **{f"EMULATED_CUDA_{name.upper()}": str(value) for name, value in settings.items()},
     }
 

@@ -1,6 +1,6 @@
 """`make emulate`: trace and render the whole lecture on the emulated CUDA device, and run the tests that need a GPU.
 
-    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,tests] [-o DIR]
+    python -m tests.emulated_cuda.emulate [--only trace|tests]
 
 All output is written to `.emulated/`, never to `rendered/`. Traces and pages made here are marked `emulated`. The exit
 code is 1 if a step failed, and 2 if the device can't be built.
@@ -23,11 +23,10 @@ from pathlib import Path
 from tests.committed import committed_traces
 from tests.emulated_cuda.build import ROOT, CannotBuild, environment
 from tests.emulated_cuda.claims import NOT_JUDGED
-from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.trace.file import load
 from trace_tools.trace.model import Step
 
-STEPS = ("trace", "tests")
+OUT = ROOT / ".emulated"
 # The share of launches that may run in step although CUDA would queue them.
 IN_STEP_SHARE = 0.01
 # The lecture chooses its sizes by the device's memory. Here it gets the CPU's sizes, which two cores can compute.
@@ -37,40 +36,35 @@ SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\
 def main() -> int:
     """Run the chosen steps; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.emulated_cuda.emulate")
-    parser.add_argument("--only", default=",".join(STEPS), help="steps: " + ",".join(STEPS))
-    parser.add_argument("-o", "--out", type=Path, default=ROOT / ".emulated")
-    parser.add_argument("--card", default="emulated", help="one of " + ", ".join(PROFILES))
-    options = parser.parse_args()
-    steps = options.only.split(",")
-    if unknown := set(steps) - set(STEPS):
-        parser.error(f"no step {min(unknown)!r}; there are {', '.join(STEPS)}")
+    parser.add_argument("--only", choices=("trace", "tests"))
+    only = parser.parse_args().only
     try:
-        variables = environment(options.card)
+        variables = environment()
     except CannotBuild as error:
         print(f"emulated CUDA: {error}", file=sys.stderr)
         return 2
     variables.setdefault("OMP_NUM_THREADS", "1")
-    failed = _traced(options.out.resolve(), variables) if "trace" in steps else []
-    if "tests" in steps:
+    failed = _traced(variables) if only != "tests" else []
+    if only != "trace":
         tests = [sys.executable, "-m", "pytest", "-m", "cuda", "-n2", "--dist=worksteal"]
         failed += ["tests"] * (subprocess.run(tests, env=variables, cwd=ROOT).returncode != 0)
-    print("emulated: " + (f"failed: {', '.join(failed)}" if failed else f"all well: {', '.join(steps)}"))
+    print("emulated: " + (f"failed: {', '.join(failed)}" if failed else "all well"))
     return 1 if failed else 0
 
 
-def _traced(out: Path, variables: Mapping[str, str]) -> list[str]:
+def _traced(variables: Mapping[str, str]) -> list[str]:
     """Trace the lecture and compare it with a committed trace; list what failed."""
-    rendered, counts = out / "rendered", out / "counts"
+    rendered, counts = OUT / "rendered", OUT / "counts"
     for folder in (rendered, counts):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    command = ["trace", str(_lecture(out)), "-o", str(rendered), "--passes", "1"]
+    command = ["trace", str(_lecture()), "-o", str(rendered), "--passes", "1"]
     ended = _tools(command, {**variables, "EMULATED_CUDA_COUNTS": str(counts)})
     trace = next(rendered.glob("emulated-*/trace.yaml"), None)
     if ended not in (0, 1) or trace is None:  # 1: a claim about time may fail
         return ["trace"]
     committed = committed_traces()[0]
-    report = ["diff", str(committed), str(trace), "--format", "md", "-o", str(out / "diff.md")]
+    report = ["diff", str(committed), str(trace), "--format", "md", "-o", str(OUT / "diff.md")]
     checked = {
         "trace": _completed(trace),
         "pages": _all_say_emulated(trace.parent),
@@ -85,13 +79,13 @@ def _tools(command: list[str], variables: Mapping[str, str]) -> int:
     return subprocess.run([sys.executable, "-m", "trace_tools", *command], env=dict(variables), cwd=ROOT).returncode
 
 
-def _lecture(out: Path) -> Path:
+def _lecture() -> Path:
     """Write a copy of the lecture, alone in its folder, that uses a CPU's sizes also on this device."""
     text = (ROOT / "lecture.py").read_text(encoding="utf-8")
     text, count = SIZES.subn(r"\1:\n", text)
     if count != 1:
         raise SystemExit("lecture.py: sizes() no longer begins as tests/emulated_cuda/emulate.py expects")
-    path = out / "lecture" / "lecture.py"
+    path = OUT / "lecture" / "lecture.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path

@@ -108,7 +108,7 @@ inline void copy_later(const Tensor& to, const Tensor& from, std::shared_ptr<Hos
 struct Operator {
   c10::OperatorName id{"", ""};
   std::string name;
-  bool view = false, queued = false, product = false, runs = true, seeded = false, reads = false;
+  bool view = false, queued = false, product = false, runs = true, reads = false;
   bool mixes = false;  // it may have arguments on the CPU
   const c10::SafeKernelFunction* meta = nullptr;
   int generator = -1;          // index of the generator argument
@@ -167,7 +167,6 @@ inline Operator* described(const c10::OperatorHandle& op) {
   found->mixes = MIXING.count(base);
   found->reads = READS.count(base) || op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
   found->runs = op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
-  found->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   if (auto known = meta_kernels().find(found->name); known != meta_kernels().end()) found->meta = &known->second;
   for (size_t a = 0; a < schema.arguments().size(); ++a) {
     const auto& argument = schema.arguments()[a];
@@ -177,7 +176,7 @@ inline Operator* described(const c10::OperatorHandle& op) {
     if (type->kind() == c10::TypeKind::GeneratorType) found->generator = (int)a;
   }
   bool queued = base.rfind("aten::", 0) == 0 && !found->reads && !NEVER_QUEUED.count(base) && has_meta(op) &&
-                !(found->seeded && found->generator < 0);
+                !(op.hasTag(at::Tag::nondeterministic_seeded) && found->generator < 0);
   for (const auto& result : schema.returns()) {
     queued = queued && holds_tensors(result.type());
     int from = -1;
@@ -267,24 +266,6 @@ inline at::Generator drawn(const c10::IValue& value) {
   TORCH_CHECK(g.device().is_cuda(), "Expected a 'cuda' device type for generator but found '", g.device().type(), "'");
   return generator_of(g).next();
 }
-struct OwnRandomness {  // without a generator argument, the default CPU generator stands in for the device's
-  bool on;
-  Tensor saved;
-  at::Generator cpu;
-  explicit OwnRandomness(bool on) : on(on) {
-    if (!on) return;
-    cpu = at::detail::getDefaultCPUGenerator();
-    auto own = generator_of(default_generator(current_device)).next();
-    std::lock_guard<std::mutex> guard(cpu.mutex());
-    saved = cpu.get_state();
-    cpu.set_state(own.get_state());
-  }
-  ~OwnRandomness() {
-    if (!on) return;
-    std::lock_guard<std::mutex> guard(cpu.mutex());
-    cpu.set_state(saved);
-  }
-};
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -500,7 +481,6 @@ inline void at_once(const c10::OperatorHandle& op, Operator& known, Stack* stack
     if (value.isDevice() && value.toDevice().is_cuda()) value = at::Device(at::kCPU);
   }
   {
-    OwnRandomness random(known.seeded && known.generator < 0);
     Below below;
     op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
   }

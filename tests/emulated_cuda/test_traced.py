@@ -205,11 +205,7 @@ def fails():
         y = y + 1
     y.sum().item()
 """
-
-
-AFTER_A_FAILURE = (
-    LATE.replace("    fails()\n", "    fails()\n    cpu()\n    plain()\n    again()\n")
-    + """
+LATER = """
 
 def cpu():
     a = torch.ones(3)
@@ -225,7 +221,7 @@ def plain():
 def again():
     torch.cuda.synchronize()
 """
-)
+AFTER_A_FAILURE = LATE.replace("    fails()\n", "    fails()\n    cpu()\n    plain()\n    again()\n") + LATER
 
 
 def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) -> None:

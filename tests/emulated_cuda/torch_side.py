@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import functools
 import importlib.util
 import json
 import os
@@ -99,7 +98,6 @@ def install() -> None:
     _streams(torch, lib, started)
     _graphs(torch, lib)
     _storages(torch)
-    _settings(torch, lib)
 
 
 class _Started:
@@ -242,9 +240,6 @@ def _randomness(torch: Any, lib: Any, count: int, started: _Started) -> None:
         "set_rng_state_all": set_all,
         "manual_seed": lambda seed: (current().manual_seed(int(seed)), None)[1],
         "manual_seed_all": seed_all,
-        "seed": lambda: (current().seed(), None)[1],
-        "seed_all": lambda: seed_all(generators[0].seed()),
-        "initial_seed": lambda: current().initial_seed(),
     }
     for name, function in functions.items():
         for module in (torch.cuda, torch.cuda.random):
@@ -359,34 +354,6 @@ def _storages(torch: Any) -> None:
         return torch.empty(arguments[0] if arguments else 0, dtype=torch.uint8, device=device).untyped_storage()
 
     torch.UntypedStorage.__new__ = make
-
-
-def _settings(torch: Any, lib: Any) -> None:
-    """Wait for queued kernels before one of these settings changes, because kernels read them when they run."""
-    names = (
-        "_set_float32_matmul_precision",
-        "_set_deterministic_algorithms",
-        "_set_deterministic_fill_uninitialized_memory",
-        "_set_cudnn_allow_tf32",
-        "_set_cublas_allow_tf32",
-        "_set_fp32_precision_setter",
-        "set_num_threads",
-    )
-
-    def drained(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def call(*arguments: Any, **options: Any) -> Any:
-            with contextlib.suppress(RuntimeError):  # a device that has failed has nothing queued
-                if not lib.is_capturing():
-                    lib.drain()
-            return function(*arguments, **options)
-
-        return call
-
-    for name in names:
-        if (function := getattr(torch._C, name, None)) is not None:
-            setattr(torch._C, name, drained(function))
-    torch.set_num_threads = torch._C.set_num_threads
 
 
 @contextlib.contextmanager
