@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata, util
 from pathlib import Path
 
@@ -78,16 +78,19 @@ def environment(cards: str = "emulated", **settings: object) -> dict[str, str]:
     """
     if unknown := [name for name in cards.split(",") if name not in PROFILES]:
         raise CannotBuild(f"no card {unknown[0]!r}; there are {', '.join(PROFILES)}")
+    named = {f"EMULATED_CUDA_{name.upper()}": str(value) for name, value in settings.items()}
+    return _variables(cards, library()) | named
+
+
+def _variables(cards: str, built: Path) -> dict[str, str]:
     before = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     paths = [str(HERE / "start"), *filter(None, [before.get("PYTHONPATH")])]
-    return {
-        **before,
+    return before | {
         "PYTHONPATH": os.pathsep.join(paths),
         "PATH": os.pathsep.join([str(HERE / "bin"), before.get("PATH", os.defpath)]),
         "EMULATED_CUDA": cards,
-        "EMULATED_CUDA_LIBRARY": str(library()),
+        "EMULATED_CUDA_LIBRARY": str(built),
         "EMULATED_CUDA_PYTHON": sys.executable,
-        **{f"EMULATED_CUDA_{name.upper()}": str(value) for name, value in settings.items()},
     }
 
 
@@ -131,14 +134,7 @@ def _compile(target: Path) -> None:
 
 def _try(built: Path) -> None:
     """Run the battery on a library. Raise CannotBuild with the cases that fail."""
-    variables = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "EMULATED_CUDA": "emulated,emulated",
-        "EMULATED_CUDA_LIBRARY": str(built),
-    }
-    variables["PYTHONPATH"] = os.pathsep.join([str(HERE / "start"), str(ROOT)])
-    variables.pop("CUDA_VISIBLE_DEVICES", None)
+    variables = _variables("emulated,emulated", built) | {"OMP_NUM_THREADS": "1"}
     done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], variables)
     if done.returncode:
         failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
@@ -146,8 +142,6 @@ def _try(built: Path) -> None:
         raise CannotBuild(f"the emulated device does not work with torch {metadata.version('torch')}: {reasons}")
 
 
-def run(command: Sequence[str], variables: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command in this environment; return its exit code and output."""
-    return subprocess.run(
-        list(command), env=dict(variables), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    return subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)

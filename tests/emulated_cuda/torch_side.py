@@ -164,9 +164,6 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             lib.set_device(index)
         return before
 
-    def synchronize(device: Any = None) -> None:
-        lib.synchronize(number(device))
-
     cuda._emulated_number = number
     cuda._lazy_init = cuda.init = started.now
     cuda.is_available = lambda: True
@@ -176,7 +173,7 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     cuda.current_device = lambda: (started.now(), lib.current_device())[1]
     cuda.set_device = set_device
     cuda._exchange_device = cuda._maybe_exchange_device = exchange
-    cuda.synchronize = synchronize
+    cuda.synchronize = lambda device=None: lib.synchronize(number(device))
     cuda.get_device_properties = lambda device=None: properties[number(device)]
     cuda.get_device_capability = lambda device=None: cards[number(device)].capability
     cuda.get_device_name = lambda device=None: cards[number(device)].name
@@ -190,9 +187,6 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
 
 def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     number = torch.cuda._emulated_number
-
-    def reset_peak(device: Any = None) -> None:
-        lib.reset_peak(number(device))
 
     def free_and_total(device: Any = None) -> tuple[int, int]:
         stats = lib.stats(number(device))
@@ -209,7 +203,7 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
         module.max_memory_allocated = lambda device=None: lib.stats(number(device))["peak"]
         module.memory_reserved = lambda device=None: lib.stats(number(device))["reserved"]
         module.max_memory_reserved = lambda device=None: lib.stats(number(device))["reserved_peak"]
-        module.reset_peak_memory_stats = module.reset_max_memory_allocated = reset_peak
+        module.reset_peak_memory_stats = lambda device=None: lib.reset_peak(number(device))
         module.reset_accumulated_memory_stats = lambda device=None: None
         module.mem_get_info = free_and_total
         module.empty_cache = empty_cache
@@ -273,37 +267,32 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
         def elapsed_time(self, other: Any) -> float:  # torch.Event's method accepts no subclass
             return float(lib.elapsed(self.event_id, other.event_id))
 
-    class stream:
+    def set_current(device: int, stream: int) -> None:
+        lib.set_device(device)
+        lib.set_stream(device, stream)
+
+    @contextlib.contextmanager
+    def stream(chosen: Any) -> Iterator[None]:
         """Make a stream and its device current inside `with`."""
-
-        def __init__(self, stream: Any) -> None:
-            self.stream = stream
-
-        def __enter__(self) -> None:
-            if self.stream is None:
-                return
-            self.before = lib.current_device(), lib.current_stream(self.stream.device_index)
-            lib.set_device(self.stream.device_index)
-            lib.set_stream(self.stream.device_index, self.stream.stream_id)
-
-        def __exit__(self, *raised: object) -> None:
-            if self.stream is not None:
-                lib.set_stream(self.stream.device_index, self.before[1])
-                lib.set_device(self.before[0])
+        if chosen is None:
+            yield
+            return
+        device, before = lib.current_device(), lib.current_stream(chosen.device_index)
+        set_current(chosen.device_index, chosen.stream_id)
+        try:
+            yield
+        finally:
+            lib.set_stream(chosen.device_index, before)
+            lib.set_device(device)
 
     import torch.cuda.streams
-
-    def set_stream(chosen: Any) -> None:
-        if chosen is not None:
-            lib.set_device(chosen.device_index)
-            lib.set_stream(chosen.device_index, chosen.stream_id)
 
     for module in (cuda, torch.cuda.streams):
         module.Event, module.Stream = Event, Stream
     cuda.current_stream = lambda device=None: Stream(device, stream_id=lib.current_stream(number(device)))
     cuda.default_stream = lambda device=None: Stream(device, stream_id=0)
     cuda.stream = cuda.StreamContext = stream
-    cuda.set_stream = set_stream
+    cuda.set_stream = lambda chosen: set_current(chosen.device_index, chosen.stream_id)
 
 
 def _graphs(torch: Any, lib: Any) -> None:
