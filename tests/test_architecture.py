@@ -14,6 +14,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -25,6 +27,11 @@ FILES = {
 def trees() -> dict[str, ast.Module]:
     """Parse each module once, and only in the process that runs these tests."""
     return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in FILES.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed() -> None:
+    trees()
 
 
 # The folders and modules of the package, from the bottom up: each may import from those before it. "" is the package
@@ -122,9 +129,9 @@ def test_only_commands_print_and_exit() -> None:
 
 
 def test_torch_is_imported_late() -> None:
-    for module in ("trace_tools", "trace_tools.cli", "trace_tools.pages.site", "trace_tools.tracing.tracer"):
-        code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0, module
+    modules = "trace_tools.cli, trace_tools.pages.site, trace_tools.tracing.tracer"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.

@@ -110,6 +110,7 @@ def shell(command: str, trace: Path) -> tuple[int, str]:
 NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
 
 
+@pytest.mark.slow
 @each(
     ("command", "code", "message"),
     [

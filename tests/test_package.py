@@ -67,21 +67,15 @@ def test_installed_wheel_traces_renders_and_compares(wheel: Path, tmp_path: Path
     (folder / "talk.py").write_text(LECTURE)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def tools(*arguments: str) -> str:
-        command = [str(python), "-m", "trace_tools", *arguments]
-        completed = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        assert completed.returncode == 0, completed.stderr + completed.stdout
-        return completed.stdout
+    def run(*arguments: str) -> str:
+        done = subprocess.run([str(python), *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
 
-    script = "import trace_tools; print(trace_tools.__file__)"
-    loaded = subprocess.run(
-        [str(python), "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
-    assert Path(loaded.stdout.strip()).is_relative_to(packages)
-    assert tools("--version").startswith("trace-tools ")
-    tools("trace", "talk.py", "--passes", "1", "--name", "cpu")
+    loaded = run("-c", "import trace_tools; print(trace_tools.__file__)")
+    assert Path(loaded.strip()).is_relative_to(packages)
     trace = "rendered/cpu/trace.yaml"  # next to the lecture
+    assert run("-m", "trace_tools", "--version").startswith("trace-tools ")
+    for command in ("trace talk.py --passes 1 --name cpu", f"render {trace}", f"diff {trace} {trace}"):
+        run("-m", "trace_tools", *command.split())
     assert "total = 10" in (folder / "rendered" / "cpu" / "00-sums.md").read_text()
-    tools("render", trace)
-    tools("diff", trace, trace)
-    tools("diff", trace, trace, trace)

@@ -72,12 +72,6 @@ def align(a: Trace, b: Trace) -> Aligned:
 
 def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
     """Return the pairs of lines that were matched at least once, and the lines without any match."""
-    row_pairs = aligned.rows
-    matched: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in row_pairs if p.a and p.b}
-    matched_a, matched_b = {a for a, _ in matched}, {b for _, b in matched}
-    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in row_pairs if p.a and not p.b}
-    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in row_pairs if p.b and not p.a}
-    unmatched = {pair for pair in only_a if pair[0] not in matched_a} | {
-        pair for pair in only_b if pair[1] not in matched_b
-    }
-    return matched | unmatched
+    pairs = {(row.a and row.a.line, row.b and row.b.line) for row in aligned.rows}
+    in_a, in_b = ({pair[side] for pair in pairs if all(pair)} for side in (0, 1))
+    return {(a, b) for a, b in pairs if (a and b) or (a and a not in in_a) or (b and b not in in_b)}
