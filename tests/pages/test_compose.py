@@ -1,3 +1,5 @@
+"""The content of pages: sections, calls, rows of code with their executions, narrative in its order."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -5,7 +7,22 @@ from dataclasses import replace
 from tests.pages.lectures import LECTURE, blocks_of, failing, first_section, lecture, number, rows
 from tests.pages.recording import Recording, matrix, of_section
 from trace_tools.pages.content.compose import fold, in_emitted_order, make_document
-from trace_tools.pages.document import Block, Call, CodeListing, CodeRow, Narration, Section, rows_shown, salient
+from trace_tools.pages.content.lecture import lecture_of
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    CodeLine,
+    CodeListing,
+    CodeRow,
+    Narration,
+    Section,
+    execution,
+    in_runs,
+    rows_shown,
+    said_in_runs,
+    salient,
+    stretches,
+)
 from trace_tools.source.statements import parse_source, sections
 from trace_tools.trace.model import Claim, Raised, Run, Step, Text
 
@@ -233,3 +250,61 @@ def test_prose_of_a_loop_is_ordered_by_iteration_between_code() -> None:
     around_code = emitted(*headings, (None, CodeListing(())), *body, untraced)
     assert [text for text, _ in around_code] == ["A", "B", None, "a", "b", "new"]
     assert emitted(said("A", 2, 1), said("A", 2, 3), said("A", 3, 4)) == [("A", (1, 3)), ("A", (4,))]  # another line
+
+
+# --- what is shown of a row, and of which text ---
+
+CPU = Machine("A processor", "cpu", "cpu")
+
+
+def test_first_last_first_failing_and_last_inspected_executions_are_shown() -> None:
+    def shown(steps: list[Step]) -> list[int]:
+        return [e.step.id for e in salient([execution(step, CPU) for step in steps])]
+
+    judged = [Step(n, 0, 0, 1, n + 1, claim=Claim("x", not 3 <= n <= 8)) for n in range(20)]
+    assert shown(judged) == [0, 3, 4, 5, 6, 19] and shown(judged[:2]) == [0, 1]
+    inspected = [Step(n, 0, 0, 1, n + 1, values=[("i", Value("int", n))] if n < 10 else None) for n in range(11)]
+    assert shown(inspected) == [0, 9]
+    assert shown([Step(n, 0, 0, 1, n + 1) for n in range(4)]) == [0, 3]
+
+
+def test_the_share_of_runs_is_put_into_words() -> None:
+    for runs, words in ((None, None), (4, "ran in 4 of 6 runs")):
+        assert in_runs("ran", runs, 6) == execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=6).sometimes == words
+    narrative = Text(text="Fast.", others=[("Slow.", 2)])
+    assert said_in_runs(narrative, Step(0, 0, 0, 1), 6) == "this is the text of 4 of 6 runs"
+    assert said_in_runs(narrative, Step(0, 0, 0, 1), None) == "this is the text of most runs"
+    assert said_in_runs(Text(text=""), Step(0, 0, 0, 1), 6) is None
+
+
+def test_a_call_has_narrative_if_it_said_something() -> None:
+    calls = [block for block in blocks_of(first_section(lecture().trace()).blocks) if isinstance(block, Call)]
+    assert {call.name: call.has_narrative for call in calls} == {"inner": True, "helper": False}
+
+
+def test_three_rows_that_did_not_run_are_folded() -> None:
+    def row(text: str, ran: bool) -> CodeRow:
+        return CodeRow((CodeLine(0, 1, text),), text, ran=ran)
+
+    rows = [row("x", True), row("a", False), row("# why", True), row("b", False), row("c", False), row("# y", True)]
+    folded = [(unrun, [r.anchor for r in stretch]) for unrun, stretch in stretches(rows)]
+    assert folded == [(False, ["x"]), (True, ["a", "# why", "b", "c"]), (False, ["# y"])]
+    assert stretches(rows[:4]) == [(False, rows[:4])]
+
+
+def test_failures_have_the_line_numbers_of_the_edited_text() -> None:
+    line = LECTURE.splitlines().index('    raise ValueError("no")') + 1
+    recording = failing()
+    origin = max(index for index, event in enumerate(recording.events) if isinstance(event, Step))
+    recording.events[origin] = raised = replace(
+        recording.events[origin], raised=Raised("ValueError", "no", origin_line=line)
+    )
+    edited = lecture_of(recording.trace(), "# one line more\n" + LECTURE)
+    failure = edited.executions[raised.id].failure
+    assert failure is not None and failure.origin and failure.line == line + 1
+    assert [step_id for step_id, execution in edited.executions.items() if step_id != execution.step.id] == []
+
+
+def test_a_trace_without_sources_has_no_lines() -> None:
+    empty = lecture_of(replace(lecture().trace(), sources=[], steps=[]))
+    assert [edition.source.lines for edition in empty.editions] == [()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, WIDE, ask, drag, forget, on_paper, play, show, until, without_scripts
+from tests.pages.browsing import WIDE, ask, drag, forget, on_paper, play, show, until, without_scripts
 from tests.pages.explored import explored_lecture, holding, training
 from tests.pages.recording import of_section
 from trace_tools.pages import explorations
@@ -272,23 +272,6 @@ def test_keys_and_mouse_move_the_slider_or_the_point(browser: Any, calculators: 
         slider.send_keys(RIGHT)
         values.append(field(browser, "GPUs").get_attribute("value"))
     assert values == ["2", "3", "4", "5"]
-
-
-def test_a_finger_drags_the_point(browser: Any, calculators: Path) -> None:
-    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
-        show(browser, calculators, NARROW)
-        point = point_of(browser)
-        box = ask(browser, "arguments[0].getBoundingClientRect().toJSON()", point)
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        for kind, points in [("touchStart", [0]), ("touchMove", [-20]), ("touchMove", [-60]), ("touchEnd", [])]:
-            touches = [{"x": x + by, "y": y} for by in points]
-            browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
-        after = float(point.get_attribute("aria-valuenow"))
-        assert 0.05 < after < 0.45 and answer(browser).startswith(f"It takes {days(mfu=after)} on ")
-        assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
-    finally:
-        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_an_address_restores_the_inputs(browser: Any, calculators: Path) -> None:

@@ -21,7 +21,10 @@ def make_example(device: str = "cpu", ns: int = 1_000_000) -> Document:
     meters = Meters(2_000_000, 8_000, 4_000, 16384, 65536, dtype="float32")
     recording.step(f, "y = x @ x", annotated=True, host_ns=[ns] * 3, meters=meters)
     recording.step(f, "z = y + 1", host_ns=[ns], meters=Meters(1, 8, 8, 16384, 16384))
-    for line, flops in (("u = y @ y", 1_000_000), ("v = y @ x", 500_000)):  # points of other intensities, at lower rates
+    for line, flops in (
+        ("u = y @ y", 1_000_000),
+        ("v = y @ x", 500_000),
+    ):  # points of other intensities, at lower rates
         few = Meters(flops, 8_000, 4_000, 16384, 16384, dtype="float32")
         recording.step(f, line, annotated=True, host_ns=[ns] * 3, meters=few)
     peaks = [Peak("float32", 2e11, "measured"), Peak("memory", 4e10, "measured")]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.pages.lectures import LECTURE, failing, lecture
-from tests.pages.recording import Recording, of_section
+from tests.pages.recording import Recording
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
 from trace_tools.trace import file as trace_file
-from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Trace, Value
+from trace_tools.trace.model import Machine, Plot, Run, Series, Text, Trace, Value
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 H200 = Machine("NVIDIA H200", "nvidia-h200", "cuda")
@@ -94,19 +94,6 @@ def test_links_between_pages_resolve(tmp_path: Path) -> None:
         for link in re.findall(pattern, content.decode()) if pattern else ():
             if not link.startswith(("http", "data:")):
                 assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
-
-
-def test_images_next_to_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
-    (tmp_path / "lecture").mkdir()
-    (tmp_path / "lecture" / "loss.png").write_bytes(PNG)
-    recording, f = of_section("g()")
-    recording.step(f, "g()", narrative=[Image(url="loss.png", title="the loss")])
-    out = tmp_path / "out"
-    render_site([SiteTrace(recording.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
-    files = contents(out / "cpu")
-    [copied] = [name for name in files if name.startswith("figures/")]
-    assert files[copied] == PNG and f"]({copied})".encode() in files["00-f.md"]
-    assert b'src="data:image/png;base64,' in files["00-f.html"]
 
 
 @pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b", "index.html", "diff"])

@@ -88,14 +88,6 @@ def test_blocks_are_as_wide_as_their_time_below_callers() -> None:
     assert flame(time("main", 0), "time", "Where") is None
 
 
-def test_sections_and_statements_link_to_the_sections_page() -> None:
-    deep = time("f()", 500, 2, (time("g()", 500, 3, (time("h()", 500, 4),)),))
-    lecture = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
-    root = read(flame(lecture, "time", "Where", rows=4))
-    assert links(root) == ["01-first.html", "01-first.html#L2", "01-first.html#L3"]
-    assert root.get("height") == str(4 * 24) and "h()" not in "".join(words(root))
-
-
 def test_samples_are_placed_by_time_and_histogram_bars_by_count() -> None:
     root = read(samples(Timing("host", (100, 200, 300), (400,))))
     marks = list(root.iter("circle"))

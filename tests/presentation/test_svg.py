@@ -13,9 +13,8 @@ from tests.cases_in_one import each
 from tests.pages.browsing import show
 from trace_tools.lecture import vocabulary
 from trace_tools.presentation.charts import svg
-from trace_tools.presentation.charts.drawing import Drawing, colour
 from trace_tools.presentation.charts.plot import figure
-from trace_tools.presentation.charts.svg import clean, standalone
+from trace_tools.presentation.charts.svg import clean
 from trace_tools.trace.model import Narrative
 
 HOSTILE = [
@@ -81,15 +80,6 @@ def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
     assert 'id="fig7-c"' in cleaned and 'clip-path="url(#fig7-c)"' in cleaned
     assert 'fill="currentColor"' in cleaned and "var(--s1, #2f6fdd)" in cleaned
     assert 'width="133" height="67"' in cleaned  # points are 4/3 of a pixel
-
-
-def test_standalone_figures_have_colours_and_no_links() -> None:
-    drawing = Drawing(100, 50)
-    with drawing.linked("#L1", "a tip"):
-        drawing.circle((1, 2), 3, fill=colour(0))
-    written = standalone(drawing.svg("f", "T", "d"))
-    assert fromstring(written).tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme:dark" in written
-    assert "<a " not in written and "</a>" not in written and "<title>a tip</title>" in written
 
 
 # --- figures of a drawing library: nothing that is seen is lost ---
