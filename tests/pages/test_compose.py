@@ -24,7 +24,7 @@ from trace_tools.pages.document import (
     stretches,
 )
 from trace_tools.source.statements import parse_source, sections
-from trace_tools.trace.model import Claim, Raised, Run, Step, Text
+from trace_tools.trace.model import Claim, Machine, Raised, Run, Step, Text, Value
 
 
 def row(section: Section, code: str) -> CodeRow:
