@@ -16,7 +16,7 @@ from tests.tracing.probed import Probed
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
-from trace_tools.tracing.merge.reader import UNFINISHED
+from trace_tools.tracing.merge.reader import UNFINISHED, read_process
 
 
 def step(number: int, **content: Any) -> Step:
@@ -200,37 +200,35 @@ def test_small_limits_keep_the_first_executions(tmp_path: Path, limit: int) -> N
     assert executions(lecture, run, "x = i") == [*range(1, limit // 2 + 1)]
 
 
-def test_unfinished_run_is_consistent_at_any_time(tmp_path: Path) -> None:
-    """At each reading, every step's frame and every frame's calling step exist, and no step exists twice."""
-    text = """
+def test_a_run_is_whole_after_each_line(tmp_path: Path) -> None:
+    """A kill may leave any beginning of a journal: every step's call and every call's calling step are in it, and no
+    step is in it twice.
+    """
+    lecture = Probed("""
+import contextlib
 def main():
-    for i in range(120):
+    for i in range(12):
         part(i)
-        if i % 40 == 39: check()
+        with contextlib.nullcontext(): part(i)
 def part(i):
-    for j in range(i % 90):
+    for j in range(i):
         x = j  # @inspect x
-        if j == 60: deeper(j)
+        if j == 9: deeper(j)
 def deeper(j):
     try:
         raise ValueError(j)
     except ValueError as error:  # @inspect error
         return j
-"""
-    readings = []
-
-    def check() -> None:
-        lecture.recorder.flush(wait_s=-1)
-        run = lecture.run
-        readings.append(len(run.steps))
+""", "lecture.py", tmp_path / "x.journal", limit=6).main()  # fmt: skip
+    lines = lecture.journal.path.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 200
+    for end in range(1, len(lines)):
+        lecture.journal.path.write_bytes(b"".join(lines[:end]))
+        run = read_process(lecture.journal.path, lecture.source).runs[-1]
         assert all(step.frame in run.frames for step in run.steps.values())
         assert all(frame.of is None or frame.of in run.steps for frame in run.frames.values())
-        keys = [(s.frame, s.statement, s.execution) for s in run.steps.values()]
-        assert len(keys) == len(set(keys))
-
-    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"check": check})
-    lecture.main()
-    assert len(readings) == 3
+        keys = {(step.frame, step.statement, step.execution) for step in run.steps.values()}
+        assert len(keys) == len(run.steps)
 
 
 def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ class Meter:
 
 def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
     meter = Meter()
-    return trace(text, meter=meter, given={"count": meter.count}), meter
+    return trace(text, meter=meter, given={"count": meter.count}, limit=4), meter
 
 
 def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:
@@ -285,8 +285,9 @@ def main():
     x = f(10)  # @inspect x, count(1000)  #: [10]
     for i in range(3):  # @inspect i, count(1000)  #: [0] * 4
         y = f(100)  # @stepover  #: [100] * 3
-    with manager():  # @inspect count(1000)  #: [15]
-        f(2)  #: [2]
+    for i in range(9):
+        with manager():  # @inspect count(1000)  #: [15] * 4
+            f(2)  #: [2] * 4
     try:
         f(3, fails=True)  #: [3]
     except ValueError:  # @inspect count(1000)
@@ -297,7 +298,7 @@ def main():
     rest = list(g)  #: [30]
     return f(6)  # @inspect count(1000)  #: [6]
 def f(n, fails=False):  # @inspect n, count(1000)
-    count(n)  # @inspect n, count(1000)  #: [10, 2, 3, 6]
+    count(n)  # @inspect n, count(1000)  #: [10, 2, 2, 2, 2, 3, 6]
     assert described(n)
     if fails: raise ValueError(n)
     return n
@@ -313,7 +314,7 @@ class described:
     def __repr__(self): return str(count(1000))
 """)  # fmt: skip
     lecture.check("flops")
-    assert meter.flops == 1 + 10 + 300 + 15 + 2 + 3 + 4 + 20 + 5 + 30 + 6
+    assert meter.flops == 1 + 10 + 300 + 9 * (15 + 2) + 3 + 4 + 20 + 5 + 30 + 6
 
 
 def test_memory_peaks_are_measured_within_each_step(trace: Trace) -> None:

@@ -52,9 +52,7 @@ def events(runs: Runs) -> list[Event]:
         last[step.frame, step.statement] = max(step.id, last.get((step.frame, step.statement), 0))
     starts: dict[int, tuple[int, int, int]] = {}  # of calls, in order of execution
     for number, call in sorted(run.frames.items()):  # callers before callees
-        caller = run.steps.get(call.of) if call.of is not None else None
-        if call.of is None or (caller is not None and caller.frame in starts):  # else the caller's line was damaged
-            starts[number] = (first[number], 0, number) if number in first else (call.of or 0, 2, number)
+        starts[number] = (first[number], 0, number) if number in first else (call.of or 0, 2, number)
     frames = {frame: number for number, frame in enumerate(sorted(starts, key=starts.__getitem__))}
     keyed: list[tuple[tuple[int, int, int], Event]] = []
     for number, start in starts.items():
@@ -62,13 +60,11 @@ def events(runs: Runs) -> list[Event]:
         of = None if call.of is None else steps[call.of]
         keyed.append((start, replace(call, frame=frames[number], of=of, arguments=_arguments(call, runs))))
     for step in run.steps.values():
-        if step.frame in frames:
-            merged = _merged(step, runs)
-            keyed.append(((step.id, 1, 0), replace(merged, id=steps[step.id], frame=frames[step.frame])))
+        merged = _merged(step, runs)
+        keyed.append(((step.id, 1, 0), replace(merged, id=steps[step.id], frame=frames[step.frame])))
     for omitted in run.omitted:
-        if omitted.frame in frames:
-            after = last.get((omitted.frame, omitted.statement), 0)
-            keyed.append(((after, 3, omitted.statement), replace(omitted, frame=frames[omitted.frame])))
+        after = last.get((omitted.frame, omitted.statement), 0)
+        keyed.append(((after, 3, omitted.statement), replace(omitted, frame=frames[omitted.frame])))
     return [event for _, event in sorted(keyed, key=lambda item: item[0])]
 
 

@@ -155,7 +155,6 @@ def _assign(errors: list[Error], run: RunRecord, source: ParsedSource) -> None:
 
 
 TOP = -1  # the caller of a call that no traced step made
-UNKNOWN = -2  # position of a step whose call is unknown, because its record is damaged
 
 
 class CallKey(NamedTuple):
@@ -210,7 +209,7 @@ class Runs:
             steps_of.setdefault(step.frame, []).append(step)
         calls: Counter[tuple[int, str]] = Counter()
         for _, call in sorted(run.frames.items()):  # callers before callees
-            caller = TOP if call.of is None else run.positions.get(call.of, UNKNOWN)
+            caller = TOP if call.of is None else run.positions[call.of]
             calls[caller, call.function] += 1
             position = self._position(CallKey(caller, call.function, calls[caller, call.function]))
             run.calls_at[position] = call
@@ -236,13 +235,13 @@ class Runs:
 
     def count_with(self, step: Step) -> int | None:
         """Return the number of complete timed runs with this step; None if it ran in all."""
-        position = self.shown.positions.get(step.id, UNKNOWN)
+        position = self.shown.positions[step.id]
         count = sum(self.ran(position, run) for run in self.complete)
         return None if count == len(self.complete) else count
 
     def steps_at(self, step: Step, runs: Iterable[RunRecord]) -> list[Step]:
         """Return the same step in each run that reached it."""
-        position = self.shown.positions.get(step.id, UNKNOWN)
+        position = self.shown.positions[step.id]
         return [run.steps_at[position] for run in runs if position in run.steps_at]
 
     def calls_at(self, call: Frame, runs: Iterable[RunRecord]) -> list[Frame]:

@@ -264,11 +264,11 @@ class Call:
             ring.seconds += of_run.leave_out(lines, self.id)
 
     def _put_kept(self, statement: int, entry: Kept) -> None:
-        """Write an execution of a ring."""
+        """Write an execution of a ring, then what it called: no kill leaves a call without the step that made it."""
         n, seq, seconds, fields, lines = entry
+        self.recorder.limits.put(self._line(statement, seq, n, seconds, fields), self.out)
         if lines is not None and not self.out.left_out:
             self.out += lines
-        self.recorder.limits.put(self._line(statement, seq, n, seconds, fields), self.out)
 
     def _line(self, statement: int, seq: int, n: int, seconds: float | None, fields: dict[str, Any] | None) -> Step:
         line, annotated, suspends = self.recorder.program.places[statement]
