@@ -55,7 +55,9 @@ def test_definitions_are_listed_once_and_linked_from_later_pages() -> None:
     recording.step(recording.call(frame, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
     recording.step(frame, "only =")
     first, second = make_document(recording.trace()).sections
-    listed = [(row.line, call.name, call.shown) for row in rows_shown(first.blocks) for call in row.definitions]
+    listed = [
+        (row.lines[0].number, call.name, call.shown) for row in rows_shown(first.blocks) for call in row.definitions
+    ]
     assert listed == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
     [helper] = [block for block in visible(first.blocks) if isinstance(block, Call) and block.name == "helper"]
     lines = ["def helper(x):", "def pack(t):", "return t", "return deeper_down(pack(x))"]

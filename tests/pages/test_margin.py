@@ -17,7 +17,7 @@ Notes = list[tuple[str, str, str]]
 
 def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: Any) -> CodeRow:
     executions = (execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
-    return CodeRow((), "L1", 1, tuple(executions), omitted, omitted_ns, **more)
+    return CodeRow((), "L1", (), tuple(executions), omitted, omitted_ns, **more)
 
 
 def summaries(notes: list[MarginNote]) -> Notes:
@@ -124,7 +124,7 @@ CALL = Call("g", 1, 0, 1, 9, "call-1", "G", None, (), 2)
 def test_caught_exceptions_are_noted_and_shown_where_they_were_raised() -> None:
     raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
     passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
-    code_row = CodeRow((), "L1", 1, (replace(passed, calls=(CALL,)),))
+    code_row = CodeRow((), "L1", (), (replace(passed, calls=(CALL,)),))
     assert summaries(margin_notes(code_row)) == [("caught", "", "ValueError was raised in this call")]
     assert [note.kind for note in notes_under(code_row)] == ["call"]
 
@@ -132,7 +132,7 @@ def test_caught_exceptions_are_noted_and_shown_where_they_were_raised() -> None:
 def test_the_first_and_last_of_many_calls_are_shown() -> None:
     calls = tuple(replace(CALL, number=n) for n in range(1, 10))
     one = replace(row({}).executions[0], calls=calls)
-    notes = notes_under(CodeRow((), "L1", 1, (one,)))
+    notes = notes_under(CodeRow((), "L1", (), (one,)))
     assert [note.call.number for note in notes if note.call] == [1, 9]  # with their number and their total
 
 

@@ -28,7 +28,7 @@ def test_reading_time_of_words_lines_and_questions() -> None:
     )  # 19.8 s and 40 s
     for block, minutes in ((prose, 3), (table, 2), (figure, 1), (question, 1), (rows(60), 2), (rows(60, ran=False), 0)):
         assert reading_minutes([block]) == minutes
-    assert reading_minutes([prose, table, figure, question, rows(60)]) == 12
+    assert reading_minutes([prose, table, figure, question, rows(60)]) == 9
     assert reading_minutes([]) == 0 and reading_minutes([Narration(Text(text="word"), 1)]) == 1
 
 

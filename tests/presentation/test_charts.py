@@ -145,7 +145,9 @@ def test_each_of_many_machines_has_one_roof_and_is_described() -> None:
     root = read(roofline([*roofs, roofs[0]], "roof"))
     lines = [path for path in root.iter("path") if (path.get("d") or "").count("L") == 2 and path.get("fill") == "none"]
     assert len(lines) == 5
-    names = sorted(f"{label}: bfloat16 400 GFLOP/s" for label in ("m0", "m2", "m3", "m4", "m0"))
+    names = sorted(
+        f"{label}: bfloat16 400 GFLOP/s; 1 step, at most 1 GFLOP/s." for label in ("m0", "m2", "m3", "m4", "m0")
+    )
     assert sorted(text for text in words(root) if ": " in text) == names
     assert described(root).count("1 step, at most 1 GFLOP/s.") == 5
     assert roofline([Roof("m", FLOAT32, None, ())], "roof") is None

@@ -123,7 +123,7 @@ class CodeRow:
 
     lines: tuple[CodeLine, ...]
     anchor: str
-    line: int = 0  # where its statements begin; 0 for the `def` line of a call
+    statements: tuple[int, ...] = ()  # their numbers in the source; none for the `def` line of a call
     executions: tuple[Execution, ...] = ()
     omitted: int = 0  # executions that are only counted
     omitted_ns: int = 0  # their total time

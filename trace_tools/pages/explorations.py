@@ -81,7 +81,7 @@ def script(figures: Mapping[str, Explore]) -> str:
     """Return the script with the data of a page's figures, keyed by id; "" without figures."""
     if not figures:
         return ""
-    data = json.dumps({identity: _visible(_data(it.exploration, it.text)) for identity, it in figures.items()})
+    data = json.dumps({identity: _data(it.exploration, it.text) for identity, it in figures.items()})
     return f"page.explored = [{data}, {javascript([it.exploration.formula for it in figures.values()])}];\n"
 
 
@@ -127,15 +127,6 @@ def _data(exploration: Exploration, says: str) -> dict[str, Any]:
     data = {name: getattr(exploration, name) for name in ("name", "parameters", "stack", "limit", "curve", "across")}
     inputs, results = [*map(about, exploration.inputs)], [*map(about, exploration.results)]
     return {**data, "says": places(says), "inputs": inputs, "menus": menus, "results": results}
-
-
-def _visible(data: Any) -> Any:
-    """Escape characters that reorder or hide text in all strings of plain data, including keys."""
-    if isinstance(data, dict):
-        return {key: _visible(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [*map(_visible, data)]
-    return formats.visible(data) if isinstance(data, str) else data
 
 
 def _ladder(unit: str | None, decimal: bool) -> dict[str, Any]:

@@ -141,15 +141,7 @@ class MarkdownWriter:
             heading = _anchors(section).get(anchor) if anchor else None
             return f"]({section.slug}.md{f'#{heading}' if heading else ''})"
 
-        fence = ""  # the open fence; links inside it are not changed
-        lines = page.split("\n")
-        for at, line in enumerate(lines):
-            marks = re.match(r"`{3,}", line.lstrip(" >"))
-            if marks and (not fence or line.strip(" >") == fence):
-                fence = "" if fence else marks[0]
-            elif not fence:
-                lines[at] = _PAGE.sub(to_markdown_page, line)
-        return "\n".join(lines)
+        return _PAGE.sub(to_markdown_page, page)
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *more):

@@ -298,7 +298,7 @@ class _Composer:
         return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
-            line=segment.first,
+            statements=tuple(segment.statements),
             executions=tuple(executions),
             omitted=sum(o.omitted for o in omitted),
             omitted_ns=sum(o.host_ns for o in omitted),

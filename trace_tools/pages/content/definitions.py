@@ -46,15 +46,6 @@ class Definitions:
                     statements[index, node.name] = statement
         return statements
 
-    @cached_property
-    def _beginning(self) -> dict[tuple[int, int], list[Statement]]:
-        """The statements that begin on a line, by source and line."""
-        beginning: dict[tuple[int, int], list[Statement]] = {}
-        for index, edition in enumerate(self.ran.editions):
-            for statement in edition.source.parsed.statements:
-                beginning.setdefault((index, statement.first_line), []).append(statement)
-        return beginning
-
     def shown_in(self, blocks: Sequence[Block], page: str, title: str, prefix: str) -> tuple[Block, ...]:
         """Return the blocks of a page with all notes of their rows, the code that these name, and links to it."""
         listed: set[_Name] = set()
@@ -69,7 +60,8 @@ class Definitions:
 
         def with_definitions(row: CodeRow) -> CodeRow:
             source = row.lines[0].source if row.lines else 0
-            statements = self._beginning.get((source, row.line), ())
+            parsed = self.ran.editions[source].source.parsed
+            statements = [parsed.statements[number] for number in row.statements]
             names = [name for one in statements for name in self._names(source, one, one.header_end)]
             return with_notes(replace(row, definitions=tuple(definitions(names))))
 
@@ -96,7 +88,7 @@ class Definitions:
             for first, end in ((statement.first_line, body), (body, statement.end_line + 1)):
                 numbers = range(first, end)
                 lines = (CodeLine(name[0], n, text) for n in numbers if (text := texts[n - 1]) is not None)
-                rows.append(CodeRow(tuple(lines), f"{anchor}-L{first}", first))
+                rows.append(CodeRow(tuple(lines), f"{anchor}-L{first}"))
             rows[-1] = with_notes(replace(rows[-1], definitions=inner))
             return (CodeListing(tuple(row for row in rows if row.lines)),)
 

@@ -106,8 +106,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
         placed = {n: replace(r, points=tuple(p for p in r.points if not r.is_far(p))) for n, r in placed.items()}
     else:
         below = []
-    legend = _entries(placed)
-    drawing = Drawing(WIDTH, HEIGHT + ROW * (math.ceil(len(legend) / 2) + bool(below)) + 6)
+    drawing = Drawing(WIDTH, HEIGHT + ROW * (len(placed) + bool(below)) + 6)
     axes = _axes(list(placed.values()))
     across, up = axes
     intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
@@ -115,9 +114,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in decades(up.low, up.high)])
     drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
     for machine, roof in placed.items():
-        end = _draw_roof(drawing, roof, machine, axes)
-        if end is not None and len(placed) > MACHINES_WITH_ALL_PEAKS:
-            marker(drawing, end, machine)
+        _draw_roof(drawing, roof, machine, axes)
     names: list[tuple[Point, str]] = []
     for machine, roof in reversed(placed.items()):  # the first machine is drawn last, on top, and its steps are named
         names.clear()
@@ -130,7 +127,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
                 marker(drawing, spot, machine)
             names.append((spot, formats.one_line(point.name, 26)))
     _name_points(drawing, names if len(names) <= NAMED else [])
-    _legend(drawing, legend, up.start + BOTTOM)
+    _legend(drawing, placed, up.start + BOTTOM)
     words = " ".join(map(_in_words, placed.values()))
     if below:
         ends = dict.fromkeys(formats.quantity(end(below), "FLOP/s", 3) for end in (min, max))
@@ -168,10 +165,9 @@ def _axes(roofs: Sequence[Roof]) -> Axes:
     return Axes(across, Scale(low, max(rates) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
 
 
-def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> Point | None:
-    """Draw the limit by memory or arithmetic at each intensity, a line for each peak; return the end of the last."""
-    across, up = axes
-    memory, end = roof.bytes_per_second, None
+def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> None:
+    """Draw the limit by memory or arithmetic at each intensity, a line for each peak."""
+    (across, up), memory = axes, roof.bytes_per_second
     for number, (name, peak) in enumerate(roof.peaks):
         points = [(x, min(peak, x * memory) if memory else peak) for x in (across.low, across.high)]
         ridge_point = ridge(peak, memory)
@@ -186,37 +182,16 @@ def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> Point 
         with drawing.linked(None, tip):
             dashes = DASHES[number % len(DASHES)]
             drawing.path(polyline(line), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
-        end = line[-1]
-    return end
 
 
-_Entry = tuple[int, int | None, bool, str]  # machine, line, whether with its mark, text
-
-
-def _entries(roofs: Mapping[int, Roof]) -> list[_Entry]:
-    """Return the entries of the legend."""
-    entries: list[_Entry] = []
-    for machine, roof in roofs.items():
-        peaks = [f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks]
-        steps = [formats.plural(len(roof.points), "step")] if roof.points else []
-        if len(roofs) > MACHINES_WITH_ALL_PEAKS:
-            entries.append((machine, 0 if peaks else None, True, f"{roof.label}: {', '.join(peaks or steps)}"))
-        else:
-            entries += [(machine, number, False, f"{roof.label}: {words}") for number, words in enumerate(peaks)]
-            entries += [(machine, None, True, f"{roof.label}: {words}") for words in steps]
-    return entries
-
-
-def _legend(drawing: Drawing, entries: Sequence[_Entry], top: float) -> None:
-    half = math.ceil(len(entries) / 2)
-    for index, (machine, number, marked, words) in enumerate(entries):
-        x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, top + 4 + ROW * (index % half)
-        if number is not None:
-            dashes = DASHES[number % len(DASHES)]
-            drawing.line((x, y), (x + 24, y), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
-        if marked:
-            marker(drawing, (x + 12, y), machine)
-        drawing.text((x + 31, y + 4), formats.one_line(words, 44), size=TICK)
+def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
+    for row, (machine, roof) in enumerate(roofs.items()):
+        y = top + 4 + ROW * row
+        if roof.peaks:
+            drawing.line((LEFT, y), (LEFT + 24, y), stroke=colour(machine), width=1.8)
+        if roof.points:
+            marker(drawing, (LEFT + 12, y), machine)
+        drawing.text((LEFT + 31, y + 4), formats.one_line(_in_words(roof), 90), size=TICK)
 
 
 def _in_words(roof: Roof) -> str:
