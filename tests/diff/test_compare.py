@@ -122,7 +122,7 @@ def test_step_without_exactly_one_measurement_has_no_rate(calls: list[Measured],
 def test_missing_quantities_have_a_reason() -> None:
     recording = Recording(LECTURE)
     first = recording.call(recording.frame("main"), "first()", "first")
-    meters = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
+    meters = Meters(flops=10**15, meta_flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
     recording.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meters)
     comparison = side_by_side(machine_trace("a", LONG), recording.trace(machine=UNKNOWN))
     assert lines(comparison, "flops_per_second")[0].cells[1].why == NOWHERE

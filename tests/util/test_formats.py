@@ -64,7 +64,7 @@ from trace_tools.util.formats import byte_size, duration, is_decimal, number, pe
         (formats.on_terminal, ["abc\rx\x1b[K"], "x"),
         (formats.on_terminal, ["12\b\b3"], "32"),
         (formats.on_terminal, ["\x1b[31mred\x1b[0m\r\n"], "red\n"),
-        (formats.on_terminal, ["no escape: \x1b"], "no escape: \x1b"),
+        (formats.on_terminal, ["no escape: \x1b"], r"no escape: \u001b"),
         (formats.spoken, ["Size", "torch.Size([2, 4])"], "[2, 4]"),
         (formats.spoken, ["Size", "torch.Size([])"], "[]"),
         (formats.spoken, ["device", "device(type='cuda', index=1)"], "cuda:1"),

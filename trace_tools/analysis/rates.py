@@ -167,7 +167,7 @@ def not_counted(counted: Counts, names: int = 12) -> str | None:
 def uncounted_names(counted: Counts, names: int = 12) -> str:
     """List the operators without counted FLOPs: "aten.sort"; "" if all were counted."""
     missing = counted.uncounted or []
-    shown = [formats.one_line(name, 60) for name in missing[:names]]
+    shown = missing[:names]
     more = [f"and {len(missing) - names} more"] if len(missing) > names else []
     return ", ".join([*shown, *more])
 

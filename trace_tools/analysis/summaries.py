@@ -88,7 +88,7 @@ def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
     if is_frame(value):  # its shape, and the names and dtypes of as many columns as fit
         rows, width = frame_shape(value)
         shape = f"{width} columns" if rows is None else f"{rows:,} × {width:,}"
-        text = f"{formats.one_line(value.type, 30)} {shape}"
+        text = f"{value.type} {shape}"
         columns = [f"{_name(name)} {_dtype_of(column)}" for name, column in value.entries or []]
         kept = [end for end in accumulate(len(column) + 2 for column in columns) if len(text) + end + 4 <= limit]
         more = [] if len(kept) == width else ["…"]
@@ -107,7 +107,7 @@ def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
         return formats.one_line(value.text or "could not be evaluated", limit)
     if isinstance(value.value, str):
         length = value.length or 0
-        quoted = repr(formats.visible(value.value[:limit])).replace("\\\\u", "\\u")
+        quoted = repr(value.value[:limit]).replace("\\\\u", "\\u")
         cut = len(value.value) > limit or length > len(value.value)
         return f"{formats.shorten(quoted, limit - 24)} ({length or len(value.value):,} characters)" if cut else quoted
     if isinstance(value.value, bool):
@@ -141,7 +141,7 @@ def _container(value: Value, limit: int, inside: _Inside) -> str:
     reasons = [item.value for key, item in entries if key.value == "why" and isinstance(item.value, str)]
     if reasons and entries[0][1].type == "none":
         return formats.one_line(f"{value.type}: {reasons[0]}", limit)
-    opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
+    opening, closing = _BRACKETS.get(value.type, (f"{value.type}(", ")"))
     parts = [_text(item, limit // 2, inside) for item in value.items or []]
     for key, item in value.entries or []:
         is_dict = value.type == "dict"
@@ -190,7 +190,7 @@ def _dtype_of(column: Value) -> str:
     if column.tensor is not None:
         return formats.dtype(column.tensor.dtype)
     dtype = (column.note or "").partition(";")[0]
-    return formats.one_line(dtype.removeprefix("dtype "), 24) if dtype.startswith("dtype ") else "?"
+    return dtype.removeprefix("dtype ") if dtype.startswith("dtype ") else "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,9 +373,9 @@ def facts(value: Value) -> list[tuple[str, str]]:
             (f"{columns:,} columns", ", ".join(columns_text)),
         ]
     if isinstance(value.value, str) and len(repr(value.value)) > LINE - 24:
-        details.append(("text", formats.visible(formats.shorten(value.value, WHOLE))))
+        details.append(("text", formats.shorten(value.value, WHOLE)))
     elif value.text is not None and (value.tensor is not None or len(value.text) > LINE - 24):
-        details.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
+        details.append(("text", formats.shorten(value.text, WHOLE)))
     for name, samples in (("samples", value.samples), ("first runs", value.cold_samples)):
         if samples:
             texts = (
@@ -410,7 +410,7 @@ def _exactly(value: Value) -> str | None:
 
 
 def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
-    rows = [("dtype", formats.visible(formats.shorten(tensor.dtype, 40))), ("shape", formats.shape(tensor.shape))]
+    rows = [("dtype", tensor.dtype), ("shape", formats.shape(tensor.shape))]
     if tensor.strides is not None:
         order = "" if tensor.contiguous is None else " (contiguous)" if tensor.contiguous else " (not contiguous)"
         rows.append(("strides", f"({formats.sizes(tensor.strides)}){order}"))
@@ -420,8 +420,8 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
         rows.append(("size", f"{formats.byte_size(tensor.bytes)} ({tensor.bytes:,} bytes)"))
     if tensor.storage is not None:
         size = f", {formats.byte_size(tensor.storage_bytes)}" if tensor.storage_bytes is not None else ""
-        rows.append(("storage", formats.one_line(tensor.storage, 30) + size))
-    rows.append(("device", formats.one_line(tensor.device, 30)))
+        rows.append(("storage", tensor.storage + size))
+    rows.append(("device", tensor.device))
     if tensor.requires_grad:
         rows.append(("requires_grad", "True"))
     stats = tensor.statistics

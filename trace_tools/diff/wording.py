@@ -145,7 +145,7 @@ def values_apart(a: Value, b: Value, limit: int = 80) -> tuple[str, str]:
             if a.unit == b.unit:
                 return numbers_apart(x, y, a.unit)
         elif isinstance(x, str) and isinstance(y, str):
-            return texts_apart(repr(formats.visible(x)), repr(formats.visible(y)), limit)
+            return texts_apart(repr(x), repr(y), limit)
         elif a.text is not None and b.text is not None and a.tensor is None:
             text_a, text_b = summary(a, limit), summary(b, limit)
             return (text_a, text_b) if text_a != text_b else texts_apart(a.text, b.text, limit)

@@ -37,7 +37,7 @@ def as_markdown(it: Explore) -> str:
 
 def sentence_html(it: Explore) -> Markup:
     """Return its sentence with the lecture's numbers as HTML."""
-    return Markup(sentence(it.exploration, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
+    return Markup(sentence(it.exploration, it.text, lambda text: str(escape(text)), "<b>{}</b>"))
 
 
 def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = str, form: str = "{}") -> str:
@@ -102,11 +102,7 @@ def tables(exploration: Exploration) -> Tables:
     given += [(one.label, shown(one, decimal)) for one in (*exploration.inputs, *own)]
     plain = [Result(one.name, one.label, one.value) if one.unit == one.label else one for one in exploration.results]
     found = [(one.label, shown(one, decimal)) for one in plain]
-
-    def short(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        return [(formats.one_line(label, 200), formats.one_line(text, 200)) for label, text in rows]
-
-    return [("given", "Given", short(given)), ("found", "Results", short(found))]
+    return [("given", "Given", given), ("found", "Results", found)]
 
 
 def _data(exploration: Exploration, says: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     missing = not_counted(Meters(uncounted=[*operators]), NAMED)
     uncounted = [MarginNote("uncounted", "", missing)] if missing is not None else []
     elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
-    named = [MarginNote("call", formats.one_line(it.name, 40), it.title, link=it.anchor) for it in elsewhere]
+    named = [MarginNote("call", it.name, it.title, link=it.anchor) for it in elsewhere]
     return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown), *named]
 
 
@@ -112,7 +112,7 @@ def observed(row: CodeRow) -> list[MarginNote]:
         failure = execution.failure
         if failure is not None and _passed_on(execution):  # its details are at its origin
             kind = "caught" if failure.caught else "failed"
-            text = f"{formats.one_line(failure.type, 60)} was raised in this call"
+            text = f"{failure.type} was raised in this call"
             own.append(MarginNote(kind, "", text))
         for note in own:
             if note.kind != "value" or note.index not in joined:
@@ -174,7 +174,7 @@ def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
         first, last, total = named[0].number, named[-1].number, named[0].total
         text = f"call {first} of {total}" if first == last else f"calls {first} to {last} of {total}"
         text = text if any(call.observed for call in named) else ""
-        yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{named[0].anchor}")
+        yield MarginNote("call", function, text, link=f"#{named[0].anchor}")
 
 
 # --- time and counts ---
@@ -223,7 +223,7 @@ def _sent(row: CodeRow) -> list[MarginNote]:
     meters = executions[len(executions) // 2].step.meters
     notes = []
     for one in (meters.collectives if meters is not None else None) or ():
-        text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
+        text = one.operation.replace("_", "-") + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
@@ -344,7 +344,7 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     rates = []
     for rate in execution.rates:
         if rate.call == call:
-            bound = formats.one_line(rate.roof or "", 120)
+            bound = formats.shorten(rate.roof or "", 120)
             share = f", {formats.percent(rate.share or 0.0)} of the {bound}"
             comparison = f"; {bound}" if rate.share is None else share
             rates.append(("achieved", formats.quantity(rate.per_second, rate.name) + comparison))
@@ -353,7 +353,7 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     if counted is not None and counted.uncounted:  # shown with its FLOPs
         return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return rates or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
+    return rates or ([("rate", f"none: {why}")] if why else [])
 
 
 # --- under a row ---
@@ -373,7 +373,7 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
     texts = [e.step.stdout for e in row.executions if e.step.stdout]
     short = all(len(formats.on_terminal(text)) <= LINE for text in texts)
     if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
-        text = formats.visible(formats.on_terminal("".join(texts)).rstrip("\n"))
+        text = formats.on_terminal("".join(texts)).rstrip("\n")
         printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
@@ -404,24 +404,24 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
             first, last = first[: PRINTED // 2], last[-(PRINTED // 2) :]
             more += len(text) - len(first) - len(last)
             text = f"{first}\n… {more:,} more characters were printed …\n{last}"
-        yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=label)
+        yield MarginNote("stdout", text=text.rstrip("\n"), label=label)
     for warning in (step.warnings or ())[:WARNED]:
-        yield MarginNote("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
+        yield MarginNote("warning", text=formats.shorten(warning, 1_000), label=label)
     for part, gone in left_out.items():
         yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(part, 'more')}, only counted")
     if claim is not None and not claim.held:
-        lines = [formats.visible(formats.shorten(claim.source, 1_000))]
+        lines = [formats.shorten(claim.source, 1_000)]
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
         if claim.message:
-            lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
+            lines.append(formats.shorten(claim.message, 1_000))
         runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""
         yield MarginNote("failure", "This claim failed", "\n".join(lines), ", ".join(filter(None, (label, runs))))
     elif failure is not None and not _passed_on(execution):
-        message = formats.visible(formats.shorten(failure.message, 2_000))
+        message = formats.shorten(failure.message, 2_000)
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
         outcome = "caught by the lecture" if failure.caught else f"not caught: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         sync_line = failure.waited_line
         launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""
         label = ", ".join(filter(None, (label, from_line, launched, outcome)))
-        yield MarginNote(kind, formats.one_line(failure.type, 80), message, label)
+        yield MarginNote(kind, failure.type, message, label)

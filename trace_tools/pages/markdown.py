@@ -147,7 +147,7 @@ class MarkdownWriter:
         for notice in (*self._document.notices, *more):
             mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
             link = f" [Show it]({notice.link})." if notice.link and notice.link[0] != "#" else ""
-            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}{link}"
+            yield f"> {mark}{escape(notice.text)}{link}"
 
     # --- blocks ---
 
@@ -176,7 +176,7 @@ class MarkdownWriter:
             yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
         elif call.shown != "named":
             position = f", call {call.number} of {call.total}" if call.total > 1 else ""
-            title = f"`{formats.one_line(call.name, 60)}`{position}"
+            title = f"`{call.name}`{position}"
             yield from folded(title, self._blocks(call.blocks))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
         return label + f"calls {note.name}" + (f", {note.text}" if note.text else "")
     tensor = note.value.tensor if note.value is not None else None
     if tensor is not None:
-        storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
+        storage = f" · storage {tensor.storage or ''}" if tensor.storage in shared else ""
         return f"{label}{note.name}: {note.text}{storage}"
     return f"{label}{note.name} = {note.text}" if note.name else f"{label}{note.text}"
 

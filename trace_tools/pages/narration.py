@@ -123,8 +123,8 @@ class Position:
     def cited(self) -> tuple[str, str | None, str]:
         """The title of a reference, its address if it is safe, its authors and date."""
         it: Any = self.narration.narrative
-        title, url = formats.one_line(it.title or it.url or "a reference", 300), it.url or ""
-        by = formats.one_line(", ".join(filter(None, (it.authors, it.date))), 200)
+        title, url = it.title or it.url or "a reference", it.url or ""
+        by = ", ".join(filter(None, (it.authors, it.date)))
         return title, prose.linked.get(prose.safe_url)(url), by
 
 
@@ -177,10 +177,7 @@ def _link_markdown(it: Link, at: Position) -> str:
 def _file_markdown(it: Image, at: Position) -> str:
     """Return an image, or a link to a video."""
     web = prose.on_the_web(it.url)
-    source, name = (
-        at.image(it.url) or (it.url if web else None),
-        formats.one_line(it.title or (it.kind if web else ""), 300),
-    )
+    source, name = at.image(it.url) or (it.url if web else None), it.title or (it.kind if web else "")
     if source is None:
         return f"*{it.kind.capitalize()} not shown: {escaped(name or it.url)}*"
     if it.kind == "video":
@@ -193,7 +190,7 @@ def _plot_markdown(it: Plot, at: Position) -> str:
     drawn = plot.figure(it, name)
     if drawn is None:
         return "*A plot without numbers to draw.*"
-    title = escaped(formats.one_line(it.title or plot.describe(it), 200))
+    title = escaped(it.title or plot.describe(it))
     return f"![{title}]({at.drawing(name, drawn)})" + (f"\n\n*{inline_markdown(it.title)}*" if it.title else "")
 
 

@@ -61,7 +61,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         return [reading(section), document.machine.name, claims_text(section.held, section.failed)]
     parts, torch = [document.machine.name], dict(document.versions).get("torch")
     if torch:
-        parts.append(f"torch {formats.one_line(torch, 40)}")
+        parts.append(f"torch {torch}")
     if document.machine.cuda:  # "13.0", or "ROCm 6.4"
         cuda = document.machine.cuda
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
@@ -352,7 +352,7 @@ def _machine_facts(machine: Machine) -> list[tuple[str, str]]:
         ("RAM", size(machine.ram_bytes)),
         ("system", machine.os),
     ]
-    return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
+    return [(name, str(fact)) for name, fact in rows if fact not in (None, "")]
 
 
 def run_facts(document: Document) -> list[tuple[str, str]]:
@@ -369,7 +369,7 @@ def run_facts(document: Document) -> list[tuple[str, str]]:
         ("commit", run.commit),
         *document.versions,
     ]
-    return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
+    return [(name, text) for name, text in rows if text]
 
 
 def _process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
@@ -384,7 +384,7 @@ def _process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
     held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
-    return process.name, process.ended, cold, warm, memory or "–", formats.one_line("; ".join(notes), 300)
+    return process.name, process.ended, cold, warm, memory or "–", "; ".join(notes)
 
 
 # --- the site's index ---
@@ -421,9 +421,9 @@ class MachineRow:
             Phrase(counted(document)),
             Phrase(formats.duration(statistics.median(times)) if times else "not measured"),
             Phrase(", ".join(f"{rate} {name}" for name, rate, _ in peaks)),
-            Phrase(f"{used} {formats.one_line(versions[used], 40)}" if used else ""),
+            Phrase(f"{used} {versions[used]}" if used else ""),
             Phrase(f"{document.run.passes}"),
-            Phrase(formats.one_line(document.run.started[:10], 10)),
+            Phrase(document.run.started[:10]),
         ]
 
 

@@ -166,9 +166,9 @@ def step_block(section: Section) -> str:
     stepping = section.stepping
     return packed(
         {
-            "frames": [[formats.one_line(function, 60), *rest] for function, *rest in stepping.frames],
+            "frames": stepping.frames,
             "stops": list(map(_written, stepping.stops)),
-            "shared": [formats.one_line(label, 20) for label in section.shared],
+            "shared": section.shared,
             "narrations": stepping.narrations,
         }
     )
@@ -209,7 +209,7 @@ def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
         text,
         grid,
         CHANGES.index(variable.change) + 8 * variable.argument,
-        formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
+        tensor.storage if tensor is not None and tensor.storage else "",
     )
 
 
@@ -223,6 +223,6 @@ def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
         text = formats.shorten(formats.on_terminal(step.stdout).rstrip("\n"), PRINTED)
-        yield NOTES.index("printed"), formats.visible(text)
+        yield NOTES.index("printed"), text
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

@@ -60,7 +60,7 @@ def index_script(document: Document) -> str:
     sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
     pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
     index = {
-        "pages": [(address, formats.one_line(title, 120)) for address, title in pages],
+        "pages": list(pages),
         "synonyms": SYNONYMS,
         "entries": list(map(astuple, entries(document))),
     }

@@ -38,7 +38,6 @@ from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import Loaded, load
 from trace_tools.trace.model import FOLDER, Trace
-from trace_tools.util import formats
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.processes import cores, in_processes
@@ -236,7 +235,7 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
         name += f" ({one.folder_slug})" if len(slugs[name]) > 1 else ""
         machines.append(overview.MachineRow(name, one.folder, one.document))
         pages = [section.slug for section in one.document.sections]
-        short = formats.one_line(name + " (partial)" * one.partial, 60)
+        short = name + " (partial)" * one.partial
         listed.append({"name": short, "folder": one.folder, "sections": pages})
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None

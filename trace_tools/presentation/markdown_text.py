@@ -19,12 +19,12 @@ from trace_tools.util import formats
 
 def escape(text: str) -> str:
     """Escape text so that Markdown shows it literally: no emphasis, link, math, table cell or HTML."""
-    return re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", formats.visible(text)).replace("&", "&amp;")
+    return re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", text).replace("&", "&amp;")
 
 
 def code_span(text: str) -> str:
     """Return text as inline code, with any number of backticks in it."""
-    text = formats.visible(" ".join(text.split()))
+    text = " ".join(text.split())
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else "` `"
@@ -32,7 +32,6 @@ def code_span(text: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return text as a fenced block that its content cannot close."""
-    text = formats.visible(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`{3,}", text)), default=2))
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n"
 
@@ -82,7 +81,7 @@ def joined(parts: Iterable[str]) -> str:
 
 def folded(title: str, inner: Iterable[str]) -> list[str]:
     """Fold blocks under a title, in `<details>`; backticks in the title become `<code>`."""
-    shown = html.escape(formats.visible(title))
+    shown = html.escape(title)
     for _ in range(shown.count("`") // 2):
         shown = shown.replace("`", "<code>", 1).replace("`", "</code>", 1)
     return [f"<details><summary>{shown}</summary>", *inner, "</details>"]

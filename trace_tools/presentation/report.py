@@ -28,7 +28,6 @@ from rich.text import Text
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, folded, inline_markdown, table
 from trace_tools.presentation.page_shell import assets, environment
-from trace_tools.util import formats
 
 Form = Literal["terminal", "md", "html"]
 Content: TypeAlias = "Phrase | Grid | Chart | Part"
@@ -116,7 +115,7 @@ STYLES = {
 
 def terminal(report: Report) -> Group:
     """Return the report, to be printed at the width of the terminal."""
-    title = [Text(formats.one_line(report.lecture, 100), style="bold")] if report.lecture else []
+    title = [Text(report.lecture, style="bold")] if report.lecture else []
     return Group(*title, *_terminal_parts(report.parts))
 
 

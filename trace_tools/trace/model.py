@@ -141,6 +141,9 @@ class Value(Struct, frozen=True):
     samples: list[Scalar] | None = None  # values of a varying scalar, one per warm run
     cold_samples: list[Scalar] | None = None  # the same, one per cold run
 
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, type=60, unit=30)
+
 
 Observed = tuple[str, Value]  # an expression and its value
 
@@ -262,6 +265,9 @@ class Link(NarrativeKind, frozen=True, kw_only=True):
     authors: str | None = None
     date: str | None = None
     left_out: Natural | None = None
+
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, title=300, authors=200, date=60)
 
 
 class Image(NarrativeKind, frozen=True, kw_only=True):
@@ -430,6 +436,9 @@ class Raised(Struct, frozen=True):
     survived: bool = False  # it ended a section, and the next section still ran because of `--keep-going`
     waited_line: Positive | None = None  # of a device error: the failed work was launched after the tracer waited here
 
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, type=80)
+
 
 class Frame(Struct, frozen=True):
     """One call of a lecture function (or the module itself, the first frame)."""
@@ -440,6 +449,9 @@ class Frame(Struct, frozen=True):
     source: Natural = 0  # index in the trace's sources
     arguments: list[Observed] | None = None  # when its `def` line is inspected
     thread: str | None = None  # when it ran in another thread than its caller
+
+    def __post_init__(self) -> None:
+        _keep_on_one_line(self, function=200)
 
 
 class Step(Struct, frozen=True):

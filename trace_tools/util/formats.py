@@ -45,7 +45,7 @@ def visible(text: str) -> str:
 
 
 def on_terminal(text: str) -> str:
-    r"""Return what a terminal shows of printed text: progress bars (`\r`, `ESC[2K`) overwrite their own line."""
+    r"""Return the visible text that a terminal shows: progress bars (`\r`, `ESC[2K`) overwrite their own line."""
     lines = []
     for line in text.split("\n"):
         shown, at = "", 0
@@ -59,7 +59,7 @@ def on_terminal(text: str) -> str:
             else:
                 shown, at = shown[:at].ljust(at) + part + shown[at + len(part) :], at + len(part)
         lines.append(shown)
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def shorten(text: str, limit: int) -> str:
@@ -279,7 +279,7 @@ def percent(share: float) -> str:
 
 def dtype(name: str) -> str:
     """Abbreviate a dtype if a common abbreviation exists: float32 → f32."""
-    return _DTYPES.get(name, visible(shorten(name, 30)))
+    return _DTYPES.get(name, name)
 
 
 def shape(numbers: Sequence[int]) -> str:

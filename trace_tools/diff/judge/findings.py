@@ -279,12 +279,12 @@ def _count_findings(a: Counts, b: Counts, of: Subject, operators: str | None, *,
         if x is None and y is None:
             continue
         if x is None or y is None:
-            why = formats.one_line((a if x is None else b).why or "not counted", 80)
+            why = (a if x is None else b).why or "not counted"
             yield Finding(aspect, "not judged", subject, x, y, f"no figure in {'A' if x is None else 'B'}: {why}")
         elif x == y:
             yield Finding(aspect, "same", subject)
         elif name == "flops" and unlike:
-            shown = ", ".join(formats.one_line(operator, 60) for operator in sorted(unlike)[:NAMED])
+            shown = ", ".join(sorted(unlike)[:NAMED])
             detail = f"operators without a FLOP formula on one side only: {shown}"
             yield Finding(aspect, "not judged", subject, x, y, detail)
         else:
@@ -312,6 +312,6 @@ def _differing_operators(a: Meters, b: Meters) -> str | None:
             totals[name] += count
     differing = [name for name in {**in_a, **in_b} if in_a[name] != in_b[name]]
     differing.sort(key=lambda name: (-abs(in_b[name] - in_a[name]), name))
-    parts = [f"{formats.one_line(n, 60)} × {in_a[n]} → {in_b[n]}" for n in differing[:NAMED]]
+    parts = [f"{n} × {in_a[n]} → {in_b[n]}" for n in differing[:NAMED]]
     more = [f"and {len(differing) - NAMED} more"] if len(differing) > NAMED else []
     return ", ".join([*parts, *more]) or None

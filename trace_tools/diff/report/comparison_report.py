@@ -75,7 +75,7 @@ class _Writer:
         self.comparison = comparison
         self.form = form
         self.terminal = form == "terminal"
-        self.labels = [formats.one_line(side.label, 40) for side in comparison.sides]
+        self.labels = [side.label for side in comparison.sides]
         self.base = self.labels[0]
         self.wide = not self.terminal or width >= CODE["terminal"] + 22 + 30 * len(self.labels)
         self.section_titles = comparison.sides[0].titles
@@ -86,7 +86,7 @@ class _Writer:
         parts: list[Content] = [Phrase(self.intro())]
         if csv:
             parts.append(Phrase(f"All exact numbers: {csv}", link=csv))
-        parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
+        parts += [Phrase(note, style="note") for note in comparison.notes]
         differences = [
             [Phrase(f"{self.base} → {label}", soft=headline(difference), link=links[n] if links else "")]
             for n, (label, difference) in enumerate(zip(self.labels[1:], comparison.differences, strict=True))
@@ -171,7 +171,7 @@ class _Writer:
         """Return a line's code, and its figure on each machine."""
         terminal = self.terminal
         number = f"line {line.line}" if line.line and not terminal else str(line.line or "")
-        function = formats.one_line(line.function.replace(MODULE, ""), 40)
+        function = line.function.replace(MODULE, "")
         position = [number, line.which] if terminal else [function, number, line.which]
         code = formats.one_line(line.code, CODE[self.form] if self.wide else NARROW)
         style = "strong" * (line.where == "section")
@@ -188,7 +188,7 @@ class _Writer:
         """
         unit = quantity.unit or line.unit
         if cell.value is None:
-            return Phrase("–", soft=formats.one_line(cell.why or "", 160), style="missing")
+            return Phrase("–", soft=cell.why or "", style="missing")
         if unit is None:
             text = formats.number(cell.value, 4) if quantity == VALUES else formats.percent(cell.value)
         else:
@@ -220,8 +220,8 @@ def _facts(trace: Trace) -> list[str]:
     threads = f", {formats.plural(machine.threads, 'thread')}" if machine.threads else ""
     times = [trace.run.lasted("warm_ns"), trace.run.lasted("cold_ns")]
     return [
-        formats.one_line(machine.name + threads, 60),
-        formats.one_line(dict(trace.versions).get("torch", "–"), 40),
+        machine.name + threads,
+        dict(trace.versions).get("torch", "–"),
         str(trace.run.passes),
         f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
         *(formats.duration(statistics.median(runs_ns)) if runs_ns else "not timed" for runs_ns in times),

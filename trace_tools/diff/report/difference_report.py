@@ -55,7 +55,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     html, limits = form == "html", NONE if everything else PAGE if form == "html" else TEXT
     most_entries, most_folded, most_settings, most_functions, most_notes = limits
     quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
-    sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
+    sides = [[Phrase(letter, s.name, side_text(s))] for letter, s in (("A", a), ("B", b))]
     parts: list[Content] = [
         Grid("sides", (a.label, b.label), sides, "The two sides"),
         *([Phrase("All machines side by side", link=site)] if site else []),
@@ -67,7 +67,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         notes.append(Phrase(f"and {len(every_note) - len(notes)} more", style="note"))
     settings = [
         [
-            Phrase(f"{setting.group}: {formats.one_line(setting.name, 60)}"),
+            Phrase(f"{setting.group}: {setting.name}"),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
         for setting in difference.settings
@@ -75,9 +75,9 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     functions = [
         [
             Phrase(f.how),
-            *(Phrase(code=formats.one_line(name, 80)) if name else Phrase("–") for name in (f.a, f.b)),
+            *(Phrase(code=name) if name else Phrase("–") for name in (f.a, f.b)),
             Phrase(formats.percent(f.similarity)),
-            Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
+            Phrase(", ".join(f"{a} → {b}" for a, b in f.variables)),
         ]
         for f in difference.matching.functions
     ]
@@ -119,11 +119,11 @@ def side_text(side: Side) -> str:
     run = side.trace.run
     torch = dict(side.trace.versions).get("torch")
     parts = [side.trace.machine.name]
-    parts += [f"torch {formats.one_line(torch, 40)}"] if torch else []
+    parts += [f"torch {torch}"] if torch else []
     parts += ["1 pass" if run.passes == 1 else f"{run.passes} passes"]
-    parts += [] if run.complete else [f"partial: {formats.one_line(run.ended, 80)}"]
-    parts += [formats.one_line(run.started, 40)]
-    parts += [f"commit {formats.one_line(run.commit, 60)}"] if run.commit else []
+    parts += [] if run.complete else [f"partial: {run.ended}"]
+    parts.append(run.started)
+    parts += [f"commit {run.commit}"] if run.commit else []
     return " · ".join(parts)
 
 
@@ -194,8 +194,8 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     row, is_time = entry.row, entry.finding.aspect == "time"
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
-    path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
-    function = formats.one_line(difference.function_of(row).replace(MODULE, ""), 60)
+    path = side.trace.sources[frame.source].path if frame else ""
+    function = difference.function_of(row).replace(MODULE, "")
     subject = Phrase(code=entry.name)
     if is_time or entry.finding.subject.kind == "code":
         subject = Phrase("time") if is_time else Phrase("code")
@@ -208,7 +208,7 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     how += [f"explains {entry.follows:,} more"] if entry.follows else []
     if lines := [str(line) for line in entry.after_lines[-MOST_ORIGINS:]]:  # the nearest ones
         how.append(f"may follow from line {' or '.join(filter(None, (', '.join(lines[:-1]), lines[-1])))}")
-    differs = Phrase(verdict, soft=formats.one_line("; ".join(how), 300), style=entry.word)
+    differs = Phrase(verdict, soft="; ".join(how), style=entry.word)
     return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function), subject, *sides, differs]
 
 
@@ -250,11 +250,11 @@ def _how_judged(difference: Difference, *, html: bool) -> Iterator[str]:
         used = ", ".join(f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances)
         yield f"numbers within these tolerances count as equal (at least those of torch.testing): {used}"
     if difference.ignored:
-        yield f"left out on request: {', '.join(formats.one_line(name, 60) for name in difference.ignored)}"
+        yield f"left out on request: {', '.join(difference.ignored)}"
 
 
 def _unjudged(why: str, count: int) -> str:
-    return f"{formats.plural(count, 'timing')} not judged: {formats.one_line(why, 160)}"
+    return f"{formats.plural(count, 'timing')} not judged: {why}"
 
 
 def _time_sentence(difference: Difference) -> str:

@@ -58,7 +58,7 @@ def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int
         name=subject_text(finding.subject),
         a=a,
         b=b,
-        detail=formats.one_line(finding.detail or "", 240),
+        detail=finding.detail or "",
         after_lines=tuple(difference.rows[origin].step.line for origin in finding.origins),
         size=finding.size,
     )
@@ -188,7 +188,7 @@ def roof_texts(time: Finding) -> list[str]:
     if of.roof is None or not (near or time.verdict == "ratio"):
         return []
     shares = (formats.percent(s) if s is not None else "unknown" for s in (of.a_share, of.b_share))
-    share_text = f"{' → '.join(shares)} of the {formats.one_line(of.roof, 60)} roof"
+    share_text = f"{' → '.join(shares)} of the {of.roof} roof"
     name, most = "B/s" if "memory" in of.roof else "FLOP/s", max(of.a_share or 0.0, of.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]
 

@@ -92,19 +92,19 @@ class Drawing:
         if halo:
             look |= {"stroke": PAPER, "stroke-width": 3, "paint-order": "stroke"}
         if words:
-            self._parts.append(f"<text{_attributes(look)}>{escape(formats.visible(words), quote=False)}</text>")
+            self._parts.append(f"<text{_attributes(look)}>{escape(words, quote=False)}</text>")
 
     @contextmanager
     def linked(self, link: str | None, tip: str = "") -> Iterator[None]:
         """Make everything drawn in the `with` block a link, with a tooltip."""
         opening = f'<a href="{escape(link)}">' if link else "<g>"
-        self._parts.append(opening + (f"<title>{escape(formats.visible(tip), quote=False)}</title>" if tip else ""))
+        self._parts.append(opening + (f"<title>{escape(tip, quote=False)}</title>" if tip else ""))
         yield
         self._parts.append("</a>" if link else "</g>")
 
     def svg(self, prefix: str, title: str, description: str) -> str:
         """Return the figure as one element; ids begin with `prefix`."""
-        words = [escape(formats.visible(formats.shorten(text, 1_000)), quote=False) for text in (title, description)]
+        words = [escape(formats.shorten(text, 1_000), quote=False) for text in (title, description)]
         labels = f'<title id="{prefix}-title">{words[0]}</title><desc id="{prefix}-desc">{words[1]}</desc>'
         # an image may not contain links
         role = "group" if any(part.startswith("<a ") for part in self._parts) else "img"
@@ -112,7 +112,7 @@ class Drawing:
 
     def inline(self, description: str) -> str:
         """Return the figure without ids, for pages with many of them."""
-        label = escape(formats.visible(formats.shorten(description, 400)))
+        label = escape(formats.shorten(description, 400))
         return self._element(f'role="img" aria-label="{label}"', "")
 
     def _element(self, attributes: str, labels: str) -> str:

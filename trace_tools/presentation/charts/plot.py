@@ -160,7 +160,7 @@ def _drawn(series: tuple[_Series, ...], labels: tuple[str, str], log: tuple[bool
             axes.set_xlim(-0.5, len(names) - 0.5)
         rows = 0
         if len(series) > 1:
-            letters = sum(len(formats.one_line(name, 60)) for name, *_ in series)
+            letters = sum(len(name) for name, *_ in series)
             rows = math.ceil((40 * len(series) + 7 * letters) / width)
             drawing.legend(loc="upper left", ncols=math.ceil(len(series) / rows), borderaxespad=0)
         # Margins by our own estimates, because matplotlib's layouts draw everything twice, which takes 40 ms more.
@@ -184,7 +184,7 @@ def _draw(
     for number, (name, style, xs, ys) in enumerate(series):
         x = [float(names.index(at)) for at in xs] if names else [height(at) for at in xs]
         y = [height(value) / factor for value in ys]
-        look = {"color": svg.PALETTE[number % len(svg.PALETTE)], "label": formats.one_line(name, 60)}
+        look = {"color": svg.PALETTE[number % len(svg.PALETTE)], "label": name}
         if style == "stacked":
             axes.bar(x, y, stack, [tops[at] for at in x], **look)
             for at, part in zip(x, y, strict=True):

@@ -199,4 +199,4 @@ def _in_words(roof: Roof) -> str:
     peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
     steps = formats.plural(len(rates), "step")
     reached = f"; {steps}, at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
-    return f"{formats.one_line(roof.label, 60)}: {peaks}{reached}."
+    return f"{roof.label}: {peaks}{reached}."

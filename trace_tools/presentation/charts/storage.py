@@ -78,8 +78,8 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     for line, words in enumerate(omitted):
         drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
-    words = f"{cells} cells; {formats.one_line(name, 40)} sees {len(set(addresses))} of them with strides ({strides})"
-    names = ", ".join(formats.one_line(other, 40) for other, _view in rows[1:])
+    words = f"{cells} cells; {name} sees {len(set(addresses))} of them with strides ({strides})"
+    names = ", ".join(other for other, _view in rows[1:])
     shared = f"; so do {names}" if others else ""
     return drawing.inline(". ".join([words + shared, *omitted]) + ".")
 

@@ -78,7 +78,7 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
         out.set("viewBox", f"0 0 {width:g} {height:g}")
     out.attrib |= {"role": "img", "aria-labelledby": f"{prefix}-title {prefix}-desc"}
     for tag, text in (("title", title), ("desc", description)):
-        SubElement(out, tag, id=f"{prefix}-{tag}").text = formats.visible(formats.shorten(text, 1_000))
+        SubElement(out, tag, id=f"{prefix}-{tag}").text = formats.shorten(text, 1_000)
     try:
         _copy((child for child in root if child.tag.removeprefix(_SVG) not in ("title", "desc")), out, prefix, named)
         return tostring(out, encoding="unicode").replace(" />", "/>")
@@ -107,8 +107,8 @@ def _copy(children: Iterable[Element], out: Element, prefix: str, named: Set[str
         attributes = dict(_attributes(old, prefix, named))
         new = out if tag == "g" and not attributes else SubElement(out, tag, attributes)
         if new is not out:
-            new.text = formats.visible(old.text) if old.text and tag in ("text", "tspan", "title", "desc") else None
-            new.tail = formats.visible(old.tail) if old.tail and out.tag in ("text", "tspan") else None
+            new.text = old.text if old.text and tag in ("text", "tspan", "title", "desc") else None
+            new.tail = old.tail if old.tail and out.tag in ("text", "tspan") else None
         _copy(old, new, prefix, named)
 
 
