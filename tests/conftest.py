@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from trace_tools.machines.machine import STORED, to_json
 from trace_tools.trace.model import Machine, Peak
 
 ROOT = Path(__file__).resolve().parents[1]
+CPU_LIMIT_S = 1.0  # of a test that is not marked slow; its fixtures do not count
 
 with contextlib.suppress(ImportError):
     from hypothesis import HealthCheck, settings
@@ -49,6 +52,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():
             pytest.skip("no CUDA device; `make emulate` has one")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Let an unmarked test fail that takes more CPU than `make test` can afford, in this process and its children.
+
+    Threads of torch that wait for each other would count, so the limit holds where there is one, as in `make test`. The
+    test that is the first to import torch is not judged.
+    """
+    marked = item.get_closest_marker("slow") or item.get_closest_marker("cuda")
+    judged = os.environ.get("OMP_NUM_THREADS") == "1" and not marked
+    before_s, had_torch = _cpu_s(), "torch" in sys.modules
+    yield
+    used_s = _cpu_s() - before_s
+    if judged and used_s > CPU_LIMIT_S and had_torch == ("torch" in sys.modules):
+        pytest.fail(f"took {used_s:.1f} s of CPU: make it smaller, or mark it slow", pytrace=False)
+
+
+def _cpu_s() -> float:
+    usages = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

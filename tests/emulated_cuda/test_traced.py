@@ -401,15 +401,9 @@ ROOF = """
 import torch
 from trace_tools import peak_bandwidth, peak_flops
 
-
-def main():
-    roof()
-
-
-def roof():
-    peak, bandwidth = peak_flops("float16"), peak_bandwidth()  # @inspect peak bandwidth
-    x = torch.ones(512, 512, device="cuda", dtype=torch.float16)
-    y = x @ x  # @inspect y.shape
+peak, bandwidth = peak_flops("float16"), peak_bandwidth()  # @inspect peak bandwidth
+x = torch.ones(512, 512, device="cuda", dtype=torch.float16)
+y = x @ x  # @inspect y.shape
 """
 
 

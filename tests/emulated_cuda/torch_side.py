@@ -250,17 +250,13 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
             stream = existing["stream_id"] if "stream_id" in existing else lib.new_stream(index)
             return super().__new__(cls, stream_id=stream, device_index=index, device_type=1)
 
-        cuda_stream = property(lambda self: self.stream_id)
-
         def record_event(self, event: Any = None) -> Any:
             event = event or Event()
             event.record(self)
             return event
 
     class Event(torch.Event):  # type: ignore[misc]
-        def __new__(
-            cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
-        ) -> Event:
+        def __new__(cls, enable_timing: bool = False, blocking: bool = False, **_: bool) -> Event:
             started.now()
             return super().__new__(cls, "cuda", enable_timing=enable_timing, blocking=blocking)
 
@@ -316,14 +312,8 @@ def _graphs(torch: Any, lib: Any) -> None:
         def replay(self) -> None:
             lib.replay(self._captured)
 
-        def reset(self) -> None:
-            self._captured = lib.Captured()
-
         def pool(self) -> tuple[int, int]:
             return (0, self._pool)
-
-        def __getattr__(self, name: str) -> Any:
-            raise NotImplementedError(f"CUDAGraph.{name} does not exist on the emulated device")
 
     for module in (torch.cuda, torch.cuda.graphs):
         module.CUDAGraph = CUDAGraph
