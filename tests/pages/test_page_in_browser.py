@@ -196,23 +196,12 @@ def test_figures_and_notes_on_a_phone(browser: Any, site: Path) -> None:
     sizes = f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})"
     until(lambda: bool(ask(browser, f"{sizes}.some(size => size)")))
     assert min(size for size in ask(browser, sizes) if size) >= 10.95  # pixels
-    scrolls_to_its_end(browser, ".drawn .scroll")
     code, beside = note_beside_code(browser)
     assert beside["top"] >= code["bottom"] - 1 and beside["width"] > 300
     for size, width in ((WIDE, 640), (NARROW, 342)):  # each plot has a narrow and a wide drawing
         show(browser, site / "golden" / "00-telling.html", size)
         plots = [box for box in boxes(browser, "figure > :is(.wide, .narrow) svg") if box["width"]]
         assert [round(box["width"]) for box in plots] == [width] and plots[0]["right"] <= size[0]
-
-
-def scrolls_to_its_end(browser: Any, selector: str) -> None:
-    """Check that a wide box fades out where it goes on, until it is scrolled to its end."""
-    box = f"document.querySelector('{selector}')"
-    until(lambda: ask(browser, f"{box}.matches('.goes-on')"))
-    assert ask(browser, f"{box}.scrollWidth > {box}.clientWidth")
-    assert "gradient" in ask(browser, f"getComputedStyle({box}).maskImage")
-    browser.execute_script(f"{box}.scrollLeft = 10000")
-    until(lambda: not ask(browser, f"{box}.matches('.goes-on')"))
 
 
 @pytest.mark.slow
@@ -290,9 +279,6 @@ def test_elements_are_shown_and_highlight_those_of_the_same_storage(browser: Any
     browser.execute_script(OVER, browser.find_element("css selector", ".row.lit"))
     assert any("x2 = 2" in text for text in ask(browser, LIT))
     browser.execute_script("document.querySelectorAll('details.value').forEach(it => { it.open = true; })")
-    until(lambda: ask(browser, "document.querySelector('.drawnbox.goes-on') !== null"))
-    browser.execute_script("document.querySelector('.drawnbox.goes-on').id = 'too-wide'")
-    scrolls_to_its_end(browser, "#too-wide")
 
 
 # --- numbers that varied ---

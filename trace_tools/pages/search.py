@@ -25,6 +25,9 @@ FILE = "search-index.js"
 SYNONYMS = (
     ("OOM", "out of memory"),
     ("slow", "memory-bound"),
+    ("GPU slow", "MFU"),
+    ("quantization", "fp8"),
+    ("batch size too big", "out of memory"),
     ("GPU utilization", "MFU"),
     ("MFU", "model FLOPs utilization"),
     ("gradient checkpointing", "activation checkpoints"),

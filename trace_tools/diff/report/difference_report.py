@@ -97,8 +97,11 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     matters = [*before, *leads, *code]
     if text := summary(difference, {aspect: WORDS[aspect][1] for aspect in ("claims", "values", "memory", "flops")}):
         parts.append(Phrase(text))
-    parts += [*notes, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
-    if timings := list(timing_parts(difference)):
+    timings = list(timing_parts(difference))
+    parts += notes
+    if matters or not timings:
+        parts.append(Part("What matters", matters or [Phrase(NOTHING)], "matters"))
+    if timings:
         parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
     if figures := charts_of(difference):
         parts.append(Part("Figures", figures, "figures"))

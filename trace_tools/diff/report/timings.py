@@ -65,7 +65,8 @@ def timing_parts(difference: Difference) -> Iterator[Content]:
         for (line, _), group in groupby(here, lambda timing: (timing.line, timing.row.step.statement)):
             together = list(group)
             frame = difference.frames[together[0].row.frame].frame
-            code = formats.one_line(difference.b.shown_lines[frame.source][line - 1], CODE)
+            shown = difference.b.shown_lines[frame.source][line - 1].partition("  #")[0]  # without its comment
+            code = formats.one_line(shown, CODE)
             if len(together) > 1:  # the statement, and its measurements below it
                 rows.append([Phrase(code=code, soft=f"line {line}", style="strong")])
             rows += [_row(timing, code if len(together) == 1 else "") for timing in together]
@@ -93,7 +94,6 @@ def _row(timing: ReportEntry, code: str) -> list[Phrase]:
     notes = [f"line {timing.line}"] if code else []
     notes += [name] if code and subject.kind in kinds else []
     notes += [f"in {timing.executions:,} executions"] if timing.executions > 1 else []
-    notes += [f"adjusted p {of.adjusted_p:.2g}"] if of.adjusted_p is not None and timing.finding.matters else []
     notes += [f"explains {timing.follows} more"] if timing.follows else []
     ends = of.interval or (ratio, ratio)
     shares = [formats.percent(share) if share is not None else "–" for share in (of.a_share, of.b_share)]

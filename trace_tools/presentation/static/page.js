@@ -12,17 +12,7 @@ const page = (() => {
   const reveal = (element) => {
     for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
   };
-  const copied = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {  // the clipboard is not available
-      const field = make("textarea", { value: text });
-      document.body.append(field);
-      field.select();
-      document.execCommand("copy");
-      field.remove();
-    }
-  };
+  const copied = (text) => navigator.clipboard?.writeText(text);
   // Unpack the data of `payload.py`.
   const unpack = async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -117,19 +107,20 @@ page.start = () => {
     root.classList.add("moving");
   });
 
+  // The button changes between light and dark; the system's own colours are not stored, so that they follow it.
   const theme = stored("theme", "all lectures:"), button = $("theme");
-  const SIGNS = { "": ["◐", "same as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
+  const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   const colour = () => {
-    const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
+    const chosen = theme.get(), other = (chosen ?? system()) === "dark" ? "light" : "dark";
     if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
-    button.firstElementChild.textContent = sign;
-    button.ariaLabel = button.title = `Colours: ${name}`;
+    button.ariaLabel = button.title = `Colours: ${other}`;
+    return other;
   };
   colour();
   button.hidden = false;
-  button.addEventListener("click", () => {  // the other colours first, then the system's own, then back
-    const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["", "light", "dark"] : ["", "dark", "light"];
-    theme.set(order[(order.indexOf(theme.get() ?? "") + 1) % 3]);
+  button.addEventListener("click", () => {
+    const other = colour();
+    theme.set(other === system() ? "" : other);
     colour();
   });
 
@@ -142,9 +133,8 @@ page.start = () => {
     menu.firstElementChild.focus();
     event.stopPropagation();
   });
-  document.addEventListener("keydown", ({ key }) => {
-    if (key === "Escape") document.activeElement.closest(".varied")?.blur();  // its range covers the text below it
-  });
+  // The range of a number covers the text below it.
+  document.addEventListener("keydown", ({ key }) => { if (key === "Escape") document.activeElement.closest(".varied")?.blur(); });
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
   // Deeper parts stay as the reader's own clicks left them.
@@ -189,20 +179,6 @@ page.listings = () => {
       if (blanks && code.textContent.length > 44) code.style.setProperty("--in", `${Math.min(blanks, 12) + 4}ch`);
     }
   }));
-};
-
-// Wide content fades at the edge beyond which it can be scrolled.
-page.fade = () => {
-  const scrolls = ".scroll, .drawnbox";
-  const goOn = (boxes) => {  // measure all before changing any, because each change forces a new layout
-    const shown = boxes.filter((box) => box.checkVisibility());
-    const on = shown.map((box) => box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
-    shown.forEach((box, place) => box.classList.toggle("goes-on", on[place]));
-  };
-  const fade = () => goOn([...document.querySelectorAll(scrolls)]);
-  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(scrolls)) goOn([target]); }, { capture: true, passive: true });
-  for (const event of ["load", "resize"]) addEventListener(event, fade);
-  document.addEventListener("toggle", fade, true);
 };
 
 // Highlight related elements on hover and focus: an element of a storage in every tensor that views it, the tensors of a
@@ -276,4 +252,4 @@ page.markSection = () => {
   mark();
 };
 
-for (const feature of ["start", "listings", "fade", "link", "remember", "markSection"]) page[feature]();
+for (const feature of ["start", "listings", "link", "remember", "markSection"]) page[feature]();

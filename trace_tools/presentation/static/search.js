@@ -9,7 +9,7 @@
   const SHOWN = 12, AROUND = 170, BEFORE = 50;  // results; characters of a text, and of it before the first match
   const CODE = ["code", "claim", "failed"];
   const STOP = new Set(("a an and are as at be by can do does for from get go has have how i if in is it its many me much my need not of on "
-    + "or our should so than that the there this to too use was we what when where which why will with you your").split(" "));
+    + "or our should so than that the there this to too use was we what when where which why will with you your mean means vs").split(" "));
   const BINDS = /^(?:async )?(?:def|class) (\w+)|^((?:[\w.]+, )*[\w.]+)(?:: [^=]+)? =(?!=)|^(?:async )?for ([\w, ]+) in /;
   const dialog = $("search"), field = $("search-for"), list = $("search-found"), status = $("search-status");
   const here = location.pathname.split("/").at(-1).replace(/\.html$/, "") || "index";
