@@ -23,7 +23,16 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import one_file
 from trace_tools.pages.player import step_block
 from trace_tools.pages.search import index_script
-from trace_tools.trace.model import Trace
+from trace_tools.trace.model import Text, Trace
+
+NAMES = ("Steps", "Panel", "Search", "Index", "Keys", "Step 1", "Text", "Player")  # headings like parts of a page
+
+
+def named() -> Trace:
+    recording, f = of_section("g()")
+    recording.step(f, "g()", narrative=[Text(text=f"# {name}") for name in NAMES])
+    return recording.trace()
+
 
 TRACES = {
     "plain": lecture().trace(),
@@ -32,6 +41,7 @@ TRACES = {
     "explored": explored_lecture(),
     "whole": whole_lecture(),
     "one section": of_section("pass")[0].trace(),
+    "named": named(),
     "no sections": Recording("def main():\n    pass\n").trace(),
     "hostile": hostile_trace(),
 }

@@ -162,15 +162,6 @@ def test_the_text_is_within_ten_tab_stops(browser: Any, site: Path) -> None:
     assert contents["left"] < main["left"]  # on the screen, the contents come first
 
 
-def test_a_page_without_its_scripts_can_be_read(browser: Any, site: Path, tmp_path: Path) -> None:
-    alone = tmp_path / "01-computing.html"
-    alone.write_bytes((site / "golden" / "01-computing.html").read_bytes())
-    show(browser, alone)
-    assert ask(browser, "document.querySelector('.o.value').checkVisibility()")
-    assert not ask(browser, "document.getElementById('player').checkVisibility()")
-    assert {entry["message"].split()[-1] for entry in browser.get_log("browser")} == {"net::ERR_FILE_NOT_FOUND"}
-
-
 def test_print_has_notes_in_the_margin_but_no_controls(browser: Any, site: Path) -> None:
     play(browser, site / "golden" / "01-computing.html", size=SHEET, scheme="dark")
     press(browser, "jj")

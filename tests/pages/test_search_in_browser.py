@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.pages.browsing import NARROW, ask, boxes, play, press, show, until
-from tests.pages.recording import Recording, matrix, of_section
+from tests.pages.recording import Recording, matrix
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Claim, Plot, Series, Text, Value
 
@@ -91,11 +91,7 @@ def searched() -> Recording:
 @pytest.fixture(scope="module")
 def searched_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("search")
-    named, f = of_section("g()\nh()")  # its headings have the names of parts of a page
-    names = ("Steps", "Panel", "Search", "Index", "Keys", "Step 1", "Text", "Player")
-    named.step(f, "g()", narrative=[Text(text=f"# {name}") for name in names])
-    named.step(f, "h()")
-    render_site([SiteTrace(searched().trace(), "cpu", SOURCE), SiteTrace(named.trace(), "named")], out)
+    render_site([SiteTrace(searched().trace(), "cpu", SOURCE)], out)
     return out
 
 
@@ -202,10 +198,6 @@ def test_search_and_player_do_not_share_keys(browser: Any, searched_site: Path) 
     assert ask(browser, "document.getElementById('search').open")
     keys(browser, ESCAPE)
     assert not ask(browser, "document.getElementById('panel').hidden")  # Esc closed the search, not the panel
-    play(browser, searched_site / "named" / "00-f.html")  # headings named like parts of a page disturb neither
-    press(browser, "jj")
-    assert ask(browser, "document.getElementById('step-done').value") == 2
-    assert [link for _, _, link in find(browser, "player")] == ["#player-heading"]
 
 
 def test_screen_readers_get_the_number_of_results(browser: Any, searched_site: Path) -> None:
