@@ -11,7 +11,6 @@ from trace_tools.pages.content.lecture import lecture_of
 from trace_tools.pages.document import (
     Block,
     Call,
-    CodeLine,
     CodeListing,
     CodeRow,
     Narration,
@@ -21,7 +20,6 @@ from trace_tools.pages.document import (
     rows_shown,
     said_in_runs,
     salient,
-    stretches,
 )
 from trace_tools.source.statements import parse_source, sections
 from trace_tools.trace.model import Claim, Machine, Raised, Run, Step, Text, Value
@@ -280,16 +278,6 @@ def test_the_share_of_runs_is_put_into_words() -> None:
 def test_a_call_has_narrative_if_it_said_something() -> None:
     calls = [block for block in blocks_of(first_section(lecture().trace()).blocks) if isinstance(block, Call)]
     assert {call.name: call.has_narrative for call in calls} == {"inner": True, "helper": False}
-
-
-def test_three_rows_that_did_not_run_are_folded() -> None:
-    def row(text: str, ran: bool) -> CodeRow:
-        return CodeRow((CodeLine(0, 1, text),), text, ran=ran)
-
-    rows = [row("x", True), row("a", False), row("# why", True), row("b", False), row("c", False), row("# y", True)]
-    folded = [(unrun, [r.anchor for r in stretch]) for unrun, stretch in stretches(rows)]
-    assert folded == [(False, ["x"]), (True, ["a", "# why", "b", "c"]), (False, ["# y"])]
-    assert stretches(rows[:4]) == [(False, rows[:4])]
 
 
 def test_failures_have_the_line_numbers_of_the_edited_text() -> None:

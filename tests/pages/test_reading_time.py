@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, Narration
-from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.pages.narration import reading_minutes
 from trace_tools.trace.model import Answer, Ask, Note, Plot, Table, Text
 
 WORDS = "word " * 600  # three minutes

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
@@ -447,31 +446,6 @@ def calls_shown(row: CodeRow) -> tuple[Call, ...]:
     """Return the calls shown under a row, followed by the definitions."""
     calls = (call for execution in salient(row.executions) for call in salient(execution.calls))
     return (*calls, *(definition for definition in row.definitions if definition.shown != "named"))
-
-
-UNRUN = 3  # so many rows are folded
-
-
-def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
-    """Divide the rows of a listing into stretches, in order: (whether they are folded, as no row ran; the rows).
-
-    Comments and blank lines between rows that did not run are folded with them.
-    """
-    texts = [[line.text.strip() for line in row.lines] for row in rows]
-    code = [at for at, lines in enumerate(texts) if any(text and text[0] != "#" for text in lines)]
-    unrun = {at for at in code if not rows[at].ran}
-    for one, following in pairwise(code):
-        if {one, following} <= unrun:
-            unrun |= {*range(one, following)}
-    groups: list[tuple[bool, list[CodeRow]]] = []
-    for at_rest, group in groupby(range(len(rows)), lambda at: at in unrun):
-        part = [rows[at] for at in group]
-        folds = at_rest and sum(not row.ran for row in part) >= UNRUN
-        if not folds and groups and not groups[-1][0]:
-            groups[-1][1].extend(part)
-        else:
-            groups.append((folds, part))
-    return groups
 
 
 def brief_code(line: str) -> str:

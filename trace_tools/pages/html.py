@@ -42,14 +42,12 @@ from trace_tools.pages.document import (
     prefix,
     rows_shown,
     shared_storages,
-    stretches,
     visible,
 )
 from trace_tools.pages.margin import counted_once
-from trace_tools.pages.narration import as_html
+from trace_tools.pages.narration import as_html, reading_minutes
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
-from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import section_figures, views_of
 from trace_tools.presentation import prose
@@ -81,7 +79,7 @@ def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
     templates.filters["minutes"] = partial(reading_minutes, deeper=None)
-    templates.filters |= {"counted_once": counted_once, "stretches": stretches}
+    templates.filters |= {"counted_once": counted_once}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
         "small": summaries.is_small,

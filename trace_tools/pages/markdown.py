@@ -31,8 +31,7 @@ from trace_tools.pages.document import (
 from trace_tools.pages.exercises import Exercise
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.margin import counted_once
-from trace_tools.pages.narration import as_markdown
-from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.pages.narration import as_markdown, reading_minutes
 from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import svg

@@ -29,7 +29,7 @@ from trace_tools.pages.document import (
     narratives,
     visible,
 )
-from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.pages.narration import reading_minutes
 from trace_tools.pages.section_charts import index_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.report import Content, Grid, Part, Phrase

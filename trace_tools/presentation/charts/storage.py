@@ -72,9 +72,8 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
         for number, at in enumerate(places(view, MOST_ELEMENTS)):
             numbers.setdefault(at, number)
         for at in (at for at in drawn if at in numbers):
-            drawing.text(
-                (left[at] + wide / 2, y + ROW + 8), f"{numbers[at]}", size=TICK, anchor="middle", fill=colour(row)
-            )
+            middle = left[at] + wide / 2, y + ROW + 8
+            drawing.text(middle, f"{numbers[at]}", size=TICK, anchor="middle", fill=colour(row))
     for line, words in enumerate(omitted):
         drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
@@ -120,6 +119,5 @@ def _omitted(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[st
         sentences.append(f"… {missing:,} of {count:,} elements of this tensor are not in the trace")
     if others:
         names = ", ".join(formats.one_line(name, 30) for name, _ in others[:MOST_VIEWS])
-        more = f" and {len(others) - MOST_VIEWS:,} more" if len(others) > MOST_VIEWS else ""
-        sentences.append(f"… {formats.plural(len(others), 'more tensor')} in this storage: {names}{more}")
+        sentences.append(f"… {formats.plural(len(others), 'more tensor')} in this storage: {names}")
     return sentences

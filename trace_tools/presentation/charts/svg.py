@@ -46,9 +46,7 @@ _COLOURS = {"#000000": "currentColor", "black": "currentColor", "#ffffff": "var(
 _COLOURS |= {colour: f"var(--s{n}, {colour})" for n, colour in enumerate(PALETTE, start=1)}
 _COLOURS[SOFT] = f"var(--soft, {SOFT})"
 _REFERENCE = re.compile(r"url\(\s*#([\w.:-]+)\s*\)")
-# integers as well; possessive, so that no digit is read twice
-_NUMBERS = re.compile(r"-?(?:\d++(?:\.\d++(?:e-?\d+)?)?|\.\d++(?:e-?\d+)?)")
-_GEOMETRY = _words("d points x y x1 y1 x2 y2 cx cy r rx ry width height transform")
+_LONG = re.compile(r"-?\d+\.\d{3,}+(?!e)")  # numbers with more digits than a screen shows
 
 
 @lru_cache(maxsize=64)  # Markdown shows the same figure
@@ -124,15 +122,7 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
             if value in named:
                 yield name, f"{prefix}-{value}"
         elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
-            if name in _GEOMETRY:
-                digits = 2 if name == "transform" or element.tag.endswith("text") else 1
-                safe = _NUMBERS.sub(lambda number: _rounded(number[0], digits), " ".join(safe.split()))  # noqa: B023
-            if not re.fullmatch(r"rotate\(-?0( [^)]*)?\)", safe):
-                yield name, safe
-
-
-def _rounded(number: str, digits: int) -> str:
-    return f"{round(float(number), digits) + 0:g}" if "." in number else number
+            yield name, _LONG.sub(lambda number: f"{float(number[0]):.2f}", " ".join(safe.split()))
 
 
 def _value(value: str, prefix: str) -> str | None:

@@ -161,14 +161,14 @@ page.listings = () => {
     const button = make("button", { type: "button", className: "copy", ariaLabel: "Copy this code" });
     button.addEventListener("click", async (event) => {
       event.stopPropagation();  // not a click on the line under it
-      const lines = [...listing.querySelectorAll(":scope > .row > .code > code, :scope > .unran > .row > .code > code")].map((line) => line.textContent);
+      const lines = [...listing.querySelectorAll(":scope > .row > .code > code")].map((line) => line.textContent);
       await page.copied(`${lines.join("\n")}\n`);
       button.focus();
       button.classList.add("done");
       status.textContent = lines.length === 1 ? "Copied 1 line." : `Copied ${lines.length} lines.`;
       setTimeout(() => { button.classList.remove("done"); status.textContent = ""; }, 2000);
     });
-    listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
+    listing.querySelector(":scope > .row > .code")?.append(button);
   };
   requestAnimationFrame(() => setTimeout(() => {  // after the first paint
     document.body.append(status);
