@@ -211,7 +211,7 @@ def test_cells_of_a_script_are_sections(tmp_path: Path, ending: str) -> None:
     assert [section.title for section in pages.sections] == ["Data", "Sum", "The end"]
     assert pages.sections[1].held == 1 and not pages.opening
     stepped = pages.sections[1].stepping
-    assert stepped is not None and stepped.frames[0].function == "Sum"
+    assert stepped is not None and stepped.frames[0][0] == "Sum"
 
 
 def test_pages_show_prose_and_code_of_a_script_but_no_markers(tmp_path: Path) -> None:
