@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.pages.lectures import LECTURE, failing, lecture
 from tests.pages.recording import Recording
+from trace_tools.cli import main
 from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
+from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site, stale_files
 from trace_tools.trace import file as trace_file
 from trace_tools.trace.model import Machine, Plot, Run, Series, Text, Trace, Value
 
@@ -136,20 +138,51 @@ def test_traces_of_different_lectures_have_no_report(tmp_path: Path) -> None:
     assert "diff/index.html" not in render_folder(tmp_path).read_text() and not (tmp_path / "diff").exists()
 
 
-def test_trace_files_are_rendered_in_place_or_elsewhere(tmp_path: Path) -> None:
-    path, lone, out = tmp_path / "rendered" / "mine" / "trace.yaml", tmp_path / "here" / "mine.yaml", tmp_path / "out"
-    write(lecture().trace(), path, lone)
-    assert list(render_files([path], None)) == [str(tmp_path / "rendered" / "index.html")]
-    assert (path.parent / "00-first.html").exists()
+def test_a_trace_with_another_name_needs_an_output_folder(tmp_path: Path) -> None:
+    lone, out = tmp_path / "here" / "mine.yaml", tmp_path / "out"
+    write(lecture().trace(), lone)
     with pytest.raises(UsageError, match=r"mine\.yaml: expected <machine>/trace\.yaml, or -o"):
         list(render_files([lone], None))
-    assert contents(lone.parent).keys() == {"mine.yaml"}
-    for trace in (path, lone):
-        assert list(render_files([trace], out / trace.name)) == [str(out / trace.name / "index.html")]
-        assert (out / trace.name / "cpu" / "00-first.html").exists()
+    assert contents(tmp_path).keys() == {"here/mine.yaml"}
+    assert list(render_files([lone], out)) == [str(out / "index.html")]
+    assert (out / "cpu" / "00-first.html").exists()
     lone.write_text("- [")
     with pytest.raises(TraceFileError):
         list(render_files([lone], out))
+
+
+def test_pages_that_are_out_of_date_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written, and files that were put there by hand are ignored."""
+    monkeypatch.chdir(tmp_path)
+    site, text = Path("rendered"), Path("lecture.py")
+    for name in ("cpu", "other"):
+        write(replace(lecture().trace(), machine=Machine(name, name, "cpu")), site / name / "trace.yaml")
+    text.write_text(LECTURE)
+    (site / "picture.png").write_text("put there by hand")
+    render_folder(site)
+    before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
+    assert list(stale_files(site)) == []
+    assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == before
+    for changed in ("cpu/00-first.md", "cpu/07-gone.html", "diff/index.md", "extra.html"):
+        (site / changed).write_text("by hand")
+    (site / "index.html").unlink()
+    assert list(stale_files(site)) == [
+        "rendered/cpu/00-first.md: differs",
+        "rendered/cpu/07-gone.html: not made from any of these traces",
+        "rendered/diff/index.md: differs",
+        "rendered/extra.html: not made from any of these traces",
+        "rendered/index.html: missing",
+    ]
+    (site / "other").rename(site / "third")
+    stale = {line.split(": ")[0] for line in stale_files(site)}
+    assert stale >= {"rendered/index.html", "rendered/index.md", "rendered/machines.js"}
+    assert not [name for name in stale if name.startswith("rendered/third/") or name == "rendered/cpu/index.html"]
+    text.write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    assert "rendered/cpu/00-first.html: differs" in list(stale_files(site))
+    with pytest.raises(UsageError, match=r"no traces; expected \*/trace.yaml"):
+        list(stale_files(tmp_path / "nothing"))
+    result = CliRunner().invoke(main, ["render", "--check", "rendered/cpu/typo.yaml"])
+    assert (result.exit_code, result.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")
 
 
 FIRST_PAGE = '''\
