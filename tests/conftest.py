@@ -22,6 +22,7 @@ from trace_tools.trace.model import Machine, Peak
 
 ROOT = Path(__file__).resolve().parents[1]
 CPU_LIMIT_S = 1.0  # of a test that is not marked slow; its fixtures do not count
+LARGE = {"torch", "matplotlib", "pandas", "polars"}  # packages that take half a second and more to import
 
 with contextlib.suppress(ImportError):
     from hypothesis import HealthCheck, settings
@@ -58,15 +59,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Let an unmarked test fail that takes more CPU than `make test` can afford, in this process and its children.
 
-    Threads of torch that wait for each other would count, so the limit holds where there is one, as in `make test`. The
-    test that is the first to import torch is not judged.
+    Threads of torch that wait for each other would count, so the limit holds where there is one, as in `make test`. A
+    test that is the first to import a large package is not judged.
     """
     marked = item.get_closest_marker("slow") or item.get_closest_marker("cuda")
     judged = os.environ.get("OMP_NUM_THREADS") == "1" and not marked
-    before_s, had_torch = _cpu_s(), "torch" in sys.modules
+    before_s, imported = _cpu_s(), LARGE & sys.modules.keys()
     yield
     used_s = _cpu_s() - before_s
-    if judged and used_s > CPU_LIMIT_S and had_torch == ("torch" in sys.modules):
+    if judged and used_s > CPU_LIMIT_S and imported == LARGE & sys.modules.keys():
         pytest.fail(f"took {used_s:.1f} s of CPU: make it smaller, or mark it slow", pytrace=False)
 
 

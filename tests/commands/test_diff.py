@@ -54,7 +54,7 @@ def test_traces_are_given_as_files_or_folders(files: tuple[Path, Path]) -> None:
     assert alone.exit_code == 2 and "expected two traces" in alone.output
 
 
-@each(
+@pytest.mark.parametrize(
     ("options", "code"),
     [
         (["--fail-on", "claims"], 0),
@@ -199,7 +199,7 @@ def test_a_trace_is_compared_with_its_version_at_a_revision(clone: Path, monkeyp
 # --- times that could not be judged ---------------------------------------------------------------
 
 
-@each(
+@pytest.mark.parametrize(
     ("passes", "options", "code"),
     [
         (3, [], 0),
@@ -236,6 +236,7 @@ def test_differences_take_precedence_over_unjudged_times(tmp_path: Path) -> None
     assert diff(a, a).exit_code == 0  # a trace compared with itself
 
 
+@pytest.mark.slow
 def test_unjudged_times_of_two_machines_matter_only_on_request(tmp_path: Path) -> None:
     other = replace(made(1), machine=replace(made(1).machine, cores=9))
     a, b = save(tmp_path / "a", made(0)), save(tmp_path / "b", other)

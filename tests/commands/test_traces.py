@@ -49,12 +49,15 @@ def test_each_command_accepts_names_of_traces(project: Path) -> None:
     ):
         assert run(*command.split()).exit_code == 0, command
     assert Path("rendered/cpu/index.html").is_file()
+
+
+def test_unknown_names_are_errors_and_paths_precede_names(project: Path) -> None:
     for command in ("diff cpu", "validate", "diff cpu second"):
         refused = run(*command.split(), "nvidia-h200")
         assert refused.exit_code == 2 and not refused.stdout
         [line] = refused.stderr.splitlines()
         assert "nvidia-h200" in line and "cpu, second" in line
-    write(made(3), project / "cpu")  # an existing path takes precedence over a name
+    write(made(3), project / "cpu")
     assert run("diff", "cpu", "second").output.startswith("A  cpu ")
     assert run("validate", "cpu").output.startswith("cpu: ")
     shutil.rmtree("rendered")

@@ -19,7 +19,7 @@ def main():
     second()
 def first():
     x = 1
-    y = x + 1
+    y = x + 1  # @inspect y
     assert y == 2
 def second():
     total = 0

@@ -8,75 +8,35 @@ from typing import Any
 
 from rich.console import Console
 
+from tests.diff.planted import CPU, at, differ, ints, made, tensor, with_steps
 from tests.pages.hostile import PWNED, hostile_trace
-from tests.pages.recording import Recording, matrix
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import difference_between
 from trace_tools.diff.report.difference_report import report_of
 from trace_tools.presentation.report import html, markdown, terminal
-from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace, Value
+from trace_tools.trace.model import Claim, Meters, Peak, Step, Trace, Value
 
-LECTURE = '''\
-"""A lecture"""
-
-
-def main():
-    first()
-    second()
-
-
-def first():
-    """Tensors and their strides"""
-    x = make()  # @inspect x
-    y = x.t()  # @inspect y.stride()
-    assert y.shape == (2, 3)
-    total = 7  # @inspect total [FLOP]
-
-
-def make():
-    return torch.ones(3, 2)
-
-
-def second():
-    """A loop"""
-    for i in range(40):
-        z = i * 2  # @inspect z
-'''
 PEAKS = [Peak("float32", 1e11, "a datasheet"), Peak("memory", 1e10, "a datasheet")]
 
 
 def recorded(**changes: Any) -> Trace:
-    """Return a trace of the lecture; `changes` are strides, held, peak, z, text or machine."""
-    recording = Recording(changes.get("text", LECTURE))
-    main = recording.frame("main", recording.step(recording.frame("<module>"), "def main"))
-    first = recording.frame("first", recording.step(main, "first()", host_ns=[10**7] * 3))
-    meters = Meters(flops=600, bytes_read=48, bytes_written=24, live_bytes=4_096, peak_bytes=changes.get("peak", 8_192))
-    ns, made = [10**6, 10**6 + 900, 10**6 + 500], Meters(live_bytes=24, peak_bytes=24)
-    call = recording.step(first, "x = ", annotated=True, host_ns=ns, values=[("x", matrix(3, 2))], meters=meters)
-    recording.step(recording.frame("make", call), "return", host_ns=[2_000, 2_010, 2_020], meters=made)
-    strides = Value("str", changes.get("strides", "(1, 2)"))
-    recording.step(first, "y = ", annotated=True, host_ns=[3_000, 3_010, 3_020], values=[("y.stride()", strides)])
-    sides = [(side, Value("str", "[2, 3]")) for side in ("y.shape", "(2, 3)")]
-    recording.step(first, "assert", claim=Claim("y.shape == (2, 3)", changes.get("held", True), sides))
-    recording.step(first, "total", annotated=True, values=[("total", Value("int", 7, unit="FLOP"))])
-    second = recording.frame("second", recording.step(main, "second()", host_ns=[10**6] * 3))
-    for i in range(40):
-        recording.step(second, "z = ", annotated=True, values=[("z", Value("int", changes.get("z", {}).get(i, 2 * i)))])
-    return recording.trace(machine=changes.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS)))
-
-
-def between(a: Trace, b: Trace) -> Difference:
-    return difference_between(Side("a.yaml", a), Side("b.yaml", b))
+    """Return a trace whose annotated step takes long enough for a rate; `changes` are fields of its machine."""
+    long = at(6, host_ns=[10**6, 10**6 + 900, 10**6 + 500], meters=Meters(600, 48, 24, 4_096, 8_192))
+    return with_steps(made(0, machine=replace(CPU, **({"peaks": PEAKS} | changes))), long)
 
 
 def planted() -> Difference:
     """Return a difference with a flipped claim, two changed values, and a higher peak memory."""
-    return between(recorded(), recorded(strides="(3, 1)", held=False, peak=3 * 8_192, z={20: -1}))
+    a = with_steps(recorded(), at(11, annotated=True, values=ints(total=7)))
+    b = with_steps(a, at(7, claim=Claim("y == 2", False)))
+    b = with_steps(b, at(11, annotated=True, values=ints(total=8)))
+    meters, values = Meters(600, 48, 24, 4_096, 3 * 8_192), [("y", tensor(strides=[1, 2], contiguous=False))]
+    return differ(a, with_steps(b, at(6, meters=meters, values=values)))
 
 
 def cpu_and_gpu() -> Difference:
-    return between(recorded(), pretend_gpu(recorded()))
+    return differ(recorded(), pretend_gpu(recorded()))
 
 
 def hostile() -> Difference:

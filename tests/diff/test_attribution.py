@@ -23,7 +23,7 @@ from trace_tools.trace.model import Meters, Step, Trace
 
 def observed(source: str, fields: Callable[[str], dict[str, Any]]) -> Trace:
     """Trace a program; `fields` returns those of a step by the code of its line."""
-    codes = [line.strip() for line in source.splitlines()]
+    codes = [line.partition("  #")[0].strip() for line in source.splitlines()]
     return with_steps(traced(source, machine=CPU), lambda step: replace(step, **fields(codes[step.line - 1])))
 
 
@@ -100,7 +100,7 @@ def metered(source: str, usual: Counts, codes: dict[str, Counts]) -> Trace:
 
 def listed(difference: Difference, aspect: Aspect) -> set[tuple[str, str, int]]:
     """Return name, code and number of consequences of each entry."""
-    codes = [line.strip() for line in difference.b.trace.sources[0].text.splitlines()]
+    codes = [line.partition("  #")[0].strip() for line in difference.b.trace.sources[0].text.splitlines()]
     return {(e.name, codes[e.line - 1], e.follows) for e in entries(difference, aspect)}
 
 

@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tests.diff.planted import at, differ, differ_at, ints, made, slower, with_steps
-from tests.diff.report_cases import (
-    LECTURE,
-    between,
-    cpu_and_gpu,
-    html_of,
-    markdown_of,
-    planted,
-    recorded,
-    terminal_of,
-)
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import LECTURE, at, differ, differ_at, ints, made, slower, with_steps
+from tests.diff.report_cases import cpu_and_gpu, html_of, markdown_of, planted, recorded, terminal_of
 from trace_tools.diff.difference import SettingChange
 from trace_tools.diff.report.difference_report import charts_of, side_text
 from trace_tools.trace.model import Claim, Meters, Step
@@ -30,20 +22,20 @@ def test_markdown_starts_with_differences_that_matter_in_order() -> None:
     assert headings(text)[1:] == ["Claims", "Values", "Memory"]
     assert text.index("**Differences that matter: 1 claim") < text.index("## Claims")
     claim = next(line for line in text.splitlines() if "claim flipped" in line)
-    assert "lecture.py:13 first<br>`assert y.shape == (2, 3)`" in claim
+    assert "lecture.py:7 first<br>`assert y == 2`" in claim
     assert "@inspect" not in text  # code is shown as the pages show it
 
 
 def test_equal_traces_have_no_differences_in_any_format() -> None:
-    same = between(recorded(), recorded())
+    same = differ(recorded(), recorded())
     assert "**No differences" in markdown_of(same) and headings(markdown_of(same)) == ["A cpu → B cpu"]
     assert "No difference that matters" in html_of(same)
 
 
 def test_changed_settings_and_functions_are_listed() -> None:
-    edited = between(recorded(), recorded(text=LECTURE.replace("torch.ones(3, 2)", "torch.zeros(3, 2)")))
+    edited = differ(traced(LECTURE), traced(LECTURE.replace("b = a * 2", "b = a * 3")))
     text = markdown_of(replace(edited, settings=(SettingChange("version", "torch", "2.12|", None),)))
-    assert "| version: torch | 2.12\\| | – |" in text and "| edited | `make` | `make` |" in text
+    assert "| version: torch | 2.12\\| | – |" in text and "| edited | `work` | `work` |" in text
     b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
     text = " ".join(terminal_of(differ(made(0), b)).split())
     assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text

@@ -13,7 +13,6 @@ from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
 from trace_tools.diff.report.comparison_report import write_reports
 from trace_tools.pages.site import SiteTrace, render_site
-from trace_tools.trace.model import Machine
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     render_site([SiteTrace(cpu, "cpu")], out)
     sides = [Side("cpu/trace.yaml", cpu, label="cpu")]
     for n in range(1, 10):
-        sides.append(Side(f"m{n}", recorded(machine=Machine(f"A processor {n}", f"m{n}", "cpu"))))
+        sides.append(Side(f"m{n}", recorded(name=f"A processor {n}", slug=f"m{n}")))
     write_reports(out / "two", compare(sides[:2]), "../index.html")
     write_reports(out / "ten", compare(sides), None)
     return out
@@ -63,7 +62,7 @@ def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
 def test_report_in_a_site_searches_rows_and_pages(browser: Any, pages: Path, report: str) -> None:
     show(browser, pages / "two" / f"{report}.html")
     press(browser, "/")
-    browser.find_element("id", "search-for").send_keys("make")
+    browser.find_element("id", "search-for").send_keys("first")
     found = "[...document.querySelectorAll('#search-found a')].map(link => link.getAttribute('href'))"
     until(lambda: bool(ask(browser, "document.querySelector('#search-found a .kind')")))
     links = ask(browser, found)
