@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trace_tools.presentation.prose import Image, dedented, safe_url
-from trace_tools.presentation.varied import in_brackets
+from trace_tools.presentation.varied import spread
 from trace_tools.trace.model import Varied
 from trace_tools.util import formats
 
@@ -40,12 +40,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table whose cells cannot be closed by their content; "" without rows. Cells are Markdown."""
     if not rows:
         return ""
-    head, *body = ("| " + " | ".join(map(_in_cell, row)) + " |" for row in (columns, *rows))
+    cells = ([re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " ")) for text in row] for row in (columns, *rows))
+    head, *body = (f"| {' | '.join(row)} |" for row in cells)
     return "\n".join([head, "|" + " --- |" * len(columns), *body])
-
-
-def _in_cell(text: str) -> str:
-    return re.sub(r"(?<!\\)\|", r"\|", text.replace("\n", " "))
 
 
 def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequence[Varied] = ()) -> str:
@@ -88,8 +85,9 @@ def folded(title: str, inner: Iterable[str]) -> list[str]:
 
 
 def range_of(varied: Varied) -> str:
-    """Return the Markdown that follows a number, "[3.5 … 9.7]"."""
-    return escape(f"[{in_brackets(varied)}]")
+    """Return the Markdown that follows a number, "[3.5 … 9.7]"; that of the first runs if only these differ."""
+    only_first = varied.cold_samples and len({*varied.samples}) < 2
+    return escape(f"[first runs: {spread(varied.cold_samples or ())}]" if only_first else f"[{spread(varied.samples)}]")
 
 
 def inline_markdown(markdown: str) -> str:
@@ -102,8 +100,5 @@ def inline_markdown(markdown: str) -> str:
 def link_markdown(title: str, url: str | None) -> str:
     """Return a link with a plain title; only the title if the address is unsafe."""
     safe = safe_url(url) if url else None
-    return f"[{escape(title)}]({_address(safe)})" if safe else escape(title)
-
-
-def _address(url: str) -> str:
-    return url.replace("(", "%28").replace(")", "%29").replace("<", "%3C").replace(">", "%3E")
+    address = re.sub(r"[()<>]", lambda match: f"%{ord(match[0]):X}", safe or "")
+    return f"[{escape(title)}]({address})" if safe else escape(title)

@@ -36,10 +36,8 @@ SECTION = "section.js"  # the script file next to the pages, shared by all of th
 IMAGES = "img-src 'self' data:"  # the images that a page may show
 
 # The icon: three memory stacks, in the colours of the figures.
-_BARS = "".join(
-    f"<path fill='{colour}' d='M{x} 28V{top}h6V28z'/>"
-    for x, top, colour in ((5, 18, "#2f6fdd"), (13, 5, "#d9480f"), (21, 12, "#1a8f58"))
-)
+_STACKS = ((5, 18, "#2f6fdd"), (13, 5, "#d9480f"), (21, 12, "#1a8f58"))
+_BARS = "".join(f"<path fill='{colour}' d='M{x} 28V{top}h6V28z'/>" for x, top, colour in _STACKS)
 FAVICON = "data:image/svg+xml," + quote(f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>{_BARS}</svg>")
 
 

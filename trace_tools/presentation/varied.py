@@ -17,7 +17,6 @@ from trace_tools.util import formats
 
 # Marks around the n-th number: letters to Markdown that no prose uses.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
-MOST = 1_024  # most numbers in one text
 _MARKS = re.compile("[\U000f0000-\U000ffffd]")
 _MARKED = re.compile("([\U000f0000-\U000f0fff])([^\U000f0000-\U000ffffd]*)\U000ffffd")
 _UNMARKABLE = re.compile(r"<(a|code|math)\b.*?</\1>|<[^>]*>", re.DOTALL)
@@ -29,7 +28,7 @@ def with_ranges(render: Callable[[str], str], markdown: str, varied: Sequence[Va
     Where marks would change how the text is read, as for the "1." of a list, the line below describes all numbers.
     """
     numbers: list[Varied] = []  # in the text, in order, without overlaps
-    for one in sorted(varied, key=lambda v: v.start or 0)[:MOST]:
+    for one in sorted(varied, key=lambda v: v.start or 0):
         after = numbers[-1].end or 0 if numbers else 0
         if one.start is not None and one.end is not None and after <= one.start < one.end <= len(markdown):
             numbers.append(one)
@@ -64,13 +63,6 @@ def in_words(varied: Varied) -> str:
     text = f"{spread(varied.samples)} in {runs}" if varied.samples else ""
     cold = f"first runs: {spread(varied.cold_samples)}" if varied.cold_samples else ""
     return "; ".join(part for part in (text, cold) if part)
-
-
-def in_brackets(varied: Varied) -> str:
-    """Return a short range to follow a number: "3.5 … 9.7"; that of the first runs if only these differ."""
-    if varied.cold_samples and len(set(map(_text, varied.samples))) < 2:
-        return f"first runs: {spread(varied.cold_samples)}"
-    return spread(varied.samples)
 
 
 def spread(samples: Sequence[Scalar]) -> str:

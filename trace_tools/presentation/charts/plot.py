@@ -89,8 +89,7 @@ def describe(record: Plot) -> str:
             decimal = record.y_scale == "log" or formats.is_decimal(heights)
             low, high = (_text(end, unit=unit, decimal=decimal) for end in (min(heights), max(heights)))
             ends = f"of {low}" if low == high else f"from {low} to {high}"
-            name = series.name
-            parts.append(f"{name}: {formats.plural(len(series.y), 'value')} {ends}")
+            parts.append(f"{series.name}: {formats.plural(len(series.y), 'value')} {ends}")
     return ". ".join(parts) + "." if parts else "A drawing."
 
 

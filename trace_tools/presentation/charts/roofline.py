@@ -40,7 +40,6 @@ NAMED = 16  # most points with labels
 # Offsets from a point to the baseline of its name, with the anchor; the first free one is used. Below comes before
 # above, because measurements are below their roofline.
 AROUND = ((8, 4, ""), (7, 15, ""), (0, 18, "middle"), (-8, 4, "end"), (-7, 15, "end"), (7, -6, ""), (0, -9, "middle"))
-DRAWN = 1e-100, 1e100  # range of rates and intensities: their quotients must be finite as well
 FAR = 1e-3  # points below this share of the roofline are far from any limit
 
 
@@ -78,20 +77,14 @@ class Roof:
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     """Return a machine's roofline with its points: the leading peak, and the peaks of the points' formats."""
-    points = tuple(p for p in points if _drawn(p.intensity) and _drawn(p.flops_per_second))
+    points = tuple(p for p in points if p.intensity > 0 and p.flops_per_second > 0)
     leading, memory = leading_peak(machine), peak_of(machine, "memory")
     used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
     names = [name for name in dict.fromkeys(peak.name for peak in machine.peaks) if name in used and name != "memory"]
     best = [peak for name in names if (peak := peak_of(machine, name)) is not None]
     suffix = ", measured" if machine.device != "cpu" else ""
-    peaks = tuple(
-        (p.name + suffix * p.measured, p.per_second) for p in best if p.per_second is not None and _drawn(p.per_second)
-    )
-    return Roof(label, peaks, memory.per_second if memory and _drawn(memory.per_second) else None, points)
-
-
-def _drawn(number: float | None) -> bool:
-    return number is not None and DRAWN[0] <= number <= DRAWN[1]
+    peaks = tuple((p.name + suffix * p.measured, p.per_second) for p in best if p.per_second)
+    return Roof(label, peaks, memory.per_second or None if memory else None, points)
 
 
 def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:

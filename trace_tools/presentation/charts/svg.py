@@ -54,9 +54,7 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
     """Return `source` as safe inline SVG with a title and a description; None if it is not readable SVG."""
     if len(source) > LARGEST:
         return None
-    before, mark, after = source.partition("<!DOCTYPE")
-    if mark and "[" not in after.partition(">")[0]:
-        source = before + after.partition(">")[2]
+    source = re.sub(r"<!DOCTYPE[^>\[]*>", "", source, count=1)
     if re.search(r"<!(?!--|\[CDATA\[)", source):
         return None  # a document type with its own entities
     try:
