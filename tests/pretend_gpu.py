@@ -6,18 +6,17 @@ changed as follows, so that comparisons behave as with a GPU:
 - annotated steps get device times: a launch of 6 µs, plus the time of their counted bytes and FLOPs at half of the
   made-up peaks, with 2% noise from a fixed seed; their host times are 4 µs longer
 - the host time of all other steps is a third of the CPU's, as launch time
-- tensors are on "cuda:0"; the last digits of inspected float32 numbers differ
+- tensors are on "cuda:0"
 - allocated bytes after a step are rounded up to 512 bytes; tensor bytes stay as counted
 """
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
 from typing import Any
 
-from trace_tools.trace.model import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
+from trace_tools.trace.model import Event, Machine, Meters, Peak, Step, Trace, Value
 
 MADE_UP = "made up for tests; there is no such machine"
 FLOPS_PER_SECOND = 400e12
@@ -85,23 +84,9 @@ def _device_ns(step: Step, draw: random.Random) -> int:
 
 
 def _value(value: Value) -> Value:
-    tensor = None if value.tensor is None else _tensor(value.tensor)
+    """Return a value whose tensors are on the GPU."""
+    tensor = (
+        None if value.tensor is None else replace(value.tensor, device=value.tensor.device.replace("cpu", "cuda:0"))
+    )
     items = None if value.items is None else [_value(item) for item in value.items]
     return replace(value, tensor=tensor, items=items)
-
-
-def _tensor(tensor: Tensor) -> Tensor:
-    """Return a tensor as on the GPU, where float32 sums differ in their last digits."""
-    if tensor.device != "cpu":
-        return tensor
-    elements, corner = (
-        [_nudged(element) for element in numbers] if numbers is not None and tensor.dtype == "float32" else numbers
-        for numbers in (tensor.elements, tensor.corner)
-    )
-    return replace(tensor, device="cuda:0", elements=elements, corner=corner)
-
-
-def _nudged(element: Element) -> Element:
-    """Return a finite, non-integer float with a different last digit, and any other element unchanged."""
-    unchanged = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
-    return element if unchanged else element * (1 + 2**-23)

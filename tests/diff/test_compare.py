@@ -90,17 +90,15 @@ CALL = Measured([2e-4, 2.2e-4, 1.9e-4], 200_000, 10_000, 10_000, "float32")
 
 
 def trace_of_measured(name: str, *measured: Measured, harness: bool = True) -> Trace:
-    recording = Recording(LECTURE)
-    own: dict[str, Any] = {"host_ns": [10**9] * 3, "harness": harness}
-    first = recording.frame("first", recording.step(recording.frame("main"), "first()", **own))
-    meters = Meters(flops=10**9, bytes_read=10**9, bytes_written=0, peak_bytes=4_096)
-    recording.step(first, "y = ", annotated=True, meters=meters, measured=[*measured] or None, **own)
-    return recording.trace(machine=Machine(name, name, "cpu", peaks=PEAKS))
+    """Return a trace whose step that measured took a second."""
+    own, calls = {"host_ns": [10**9] * 3, "harness": harness}, [*measured] or None
+    trace = with_steps(machine_trace(name, LONG), at(6, measured=calls, **own))
+    return with_steps(trace, at(2, **own))
 
 
 def test_measured_functions_are_compared_by_time_per_call() -> None:
     comparison = side_by_side(trace_of_measured("a", CALL), trace_of_measured("b", CALL))
-    [time], [rate], [mfu] = (lines(comparison, key)[0:1] for key in ("time_s", "flops_per_second", "mfu"))
+    time, rate, mfu = (lines(comparison, key)[0] for key in ("time_s", "flops_per_second", "mfu"))
     assert time.cells[0].value == pytest.approx(2e-4)  # not the one second of the whole measurement
     assert rate.cells[0].value == pytest.approx(200_000 / 2e-4) and rate.cells[0].intensity == 10
     assert rate.cells[0].low == pytest.approx(200_000 / 2.2e-4) and mfu.cells[0].value == pytest.approx(0.1)
@@ -112,7 +110,7 @@ def test_measured_functions_are_compared_by_time_per_call() -> None:
 def test_step_without_exactly_one_measurement_has_no_rate(calls: list[Measured], reason: str) -> None:
     comparison = side_by_side(trace_of_measured("a", *calls), trace_of_measured("b", harness=False))
     for key in ("time_s", "flops_per_second", "bytes_per_second"):
-        [line] = lines(comparison, key)
+        line = lines(comparison, key)[0]
         assert (line.cells[0].value, line.cells[0].why) == (None, reason)
 
 
