@@ -33,7 +33,7 @@ from trace_tools.pages.narration import reading_minutes
 from trace_tools.pages.section_charts import index_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.report import Content, Grid, Part, Phrase
-from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Text
+from trace_tools.trace.model import Ask, Explore, Machine, Peak, Plot, Process, Text
 from trace_tools.util import formats
 
 SETUP = "setup"  # the page of the code outside sections
@@ -425,6 +425,11 @@ class MachineRow:
             Phrase(f"{document.run.passes}"),
             Phrase(document.run.started[:10]),
         ]
+
+
+def questions(document: Document) -> int:
+    """Return how many questions a lecture asks."""
+    return sum(isinstance(it, Ask) for section in document.sections for it in narratives(section.blocks))
 
 
 def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Iterator[Content]:

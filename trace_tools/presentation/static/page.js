@@ -25,6 +25,7 @@ const page = (() => {
     const key = `${of} ${name}`;
     return {
       get: () => { try { return storage().getItem(key); } catch { return null; } },
+      count: (what) => { try { return Object.keys(storage()).filter((one) => one.startsWith(key) && one.includes(what)).length; } catch { return 0; } },
       set: (text) => { try { if (text) storage().setItem(key, text); else storage().removeItem(key); } catch { /* no storage */ } },
     };
   };
@@ -118,11 +119,7 @@ page.start = () => {
   };
   colour();
   button.hidden = false;
-  button.addEventListener("click", () => {
-    const other = colour();
-    theme.set(other === system() ? "" : other);
-    colour();
-  });
+  button.addEventListener("click", () => { const other = colour(); theme.set(other === system() ? "" : other); colour(); });
 
   // A menu closes at a click outside, or by Escape.
   const menu = document.querySelector("details.menu");

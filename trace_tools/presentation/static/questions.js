@@ -127,6 +127,9 @@ page.checkAnswers = () => {
     return ["wrong", `✗ No, the answer is ${Math.abs(value) > Math.abs(low) ? "smaller" : "larger"}.`];
   };
 
+  // At the end of the lecture: how many of its questions this reader has answered.
+  const score = page.$("score"), { count } = page.stored("");
+  if (score) score.textContent = `You have answered ${count(" answer ")} of its ${score.dataset.of} questions. `;
   document.querySelectorAll(".ask").forEach((box) => {
     const known = JSON.parse(box.dataset.answer), { kind, right, unit, slips } = known, question = box.querySelector(".prose").textContent;
     const answered = page.storedHere(`answer ${box.dataset.asked}`, box), before = answered.get(), hint = box.querySelector(".hint");
@@ -140,7 +143,6 @@ page.checkAnswers = () => {
       solution.open = true;
       page.questionsFirst.open(box, true);
     };
-    let again = kind === "text";  // whether the answer that was right is right on this page, where numbers may differ
     const answering = make("div", { className: "answering" });
     const press = (text, onclick) => make("button", { type: "button", textContent: text, onclick });
     if (kind === "choice") {
@@ -148,7 +150,7 @@ page.checkAnswers = () => {
       const group = make("fieldset", {}, make("legend", { className: "hidden", textContent: "Your answer" }));
       [...list.children].forEach((item) => {
         const button = make("input", { type: "radio", name: box.id, value: item.dataset.choice });
-        if (button.value === before) { button.checked = true; again = before === right; }
+        button.checked = button.value === before;
         button.addEventListener("change", () => {
           const slip = slips.find(([wrong]) => wrong === item.dataset.choice);
           judge(item.dataset.choice === right ? ["right", "✓ Right."] : ["wrong", slip ? `✗ ${slip[1]}` : "✗ Not this one."], right);
@@ -158,7 +160,7 @@ page.checkAnswers = () => {
       list.replaceWith(group);
     } else if (kind === "number") {
       const field = make("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14, inputMode: unit ? "text" : "decimal" });
-      if (before) { field.value = before; again = judged(before, question, known)[0] === "right"; }
+      field.value = before ?? "";
       const check = () => { if (field.value.trim()) judge(judged(field.value, question, known), field.value.trim()); };
       field.addEventListener("focus", () => field.select());
       field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
@@ -169,7 +171,7 @@ page.checkAnswers = () => {
     if (kind === "text") solution.append(press("I got it right", () => judge(["right", "✓ Saved."])));
     (hint ?? solution).before(answering, verdict);
     if (!before) return;
-    verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, when another answer was right.";
+    verdict.textContent = "✓ Answered earlier.";
     box.classList.add("right");
   });
 };
