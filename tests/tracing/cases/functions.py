@@ -60,11 +60,6 @@ class Nested:
                    a, b=1):
             # a comment in the source
             return a + b
-    @staticmethod
-    def make():
-        def local(x):
-            return x * 2
-        return local
 
 
 def caller_line():
@@ -126,7 +121,7 @@ def as_objects(log):
     def inner(x):
         y = x + 1  # @inspect y
         return y
-    for of in (fibonacci, Nested.Deeper, Nested.Deeper.method, Nested.make(), inner, lambda x: x + 1, main):
+    for of in (fibonacci, Nested.Deeper, Nested.Deeper.method, inner, lambda x: x + 1, main):
         source, line = inspect.getsourcelines(of)
         log.append(("".join(source), line))
     log.append([inspect.getdoc(fibonacci), inspect.getcomments(Nested.Deeper.method), inspect.getmodule(inner).__name__])

@@ -58,15 +58,6 @@ def inner_class_scope():
     return C.x, C.y, C().get(), x, from_class
 
 
-def cells():
-    functions = []
-    for i in range(3):  # @inspect i
-        functions.append(lambda: i)
-        def keep(i=i): return i
-        functions.append(keep)
-    return [f() for f in functions]
-
-
 def comprehensions(n):
     outer = 10
     squares = [i * outer for i in range(n) if i % 2]  # @inspect squares
@@ -156,7 +147,7 @@ def main():
     up = counter()
     log = [up(), up(5), up.__code__.co_freevars]
     log.append([declared_late(1), total, made_here, declared_late.__doc__])
-    log.append([inner_class_scope(), cells(), comprehensions(4)])
+    log.append([inner_class_scope(), comprehensions(4)])
     log.append([walrus([1, 2, 3]), deletions(), assignments(), eval("x * 2", {"x": 21})])
     log.append([shadowing([1]), parameters(0, d=1), parameters(0, 1, 2, 3, 4, d=5, f=6)])
     log.append([namespaces(), own_names(1)])

@@ -82,16 +82,8 @@ def largest(x):
     return t
 
 
-def scaled(k):
-    @nb.njit
-    def inner(x):
-        y = x * k
-        return y
-    return inner
-
-
 def called():
-    print(a(0), compiled[0](0), nb.njit(largest)(np.arange(3.0)), scaled(3)(4))
+    print(a(0), compiled[0](0), nb.njit(largest)(np.arange(3.0)))
 
 
 if __name__ == "__main__":
