@@ -130,8 +130,7 @@ class CodeRow:
     ran: bool = True
     marks: frozenset[str] = frozenset()  # names of directives that affect only pages, used as classes of the row
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
-    # code that the row names and no call on the page shows; "named": another page shows it
-    definitions: tuple[Call, ...] = ()
+    definitions: tuple[Call, ...] = ()  # code that the row names and no call on the page shows
     beside: tuple[MarginNote, ...] = ()  # made when it is known how calls are shown
     under: tuple[MarginNote, ...] = ()  # likewise
 
@@ -187,7 +186,7 @@ class Call:
     step: int | None  # the step that made the call
     number: int  # among the calls of this function in the section
     total: int
-    anchor: str  # if this call is only named: of the function's first shown call, or its full address
+    anchor: str  # if this call is only named: of the function's first shown call
     title: str  # first line of its docstring, else its name
     header: CodeRow | None  # its `def` line, also the first row of its blocks unless it is a part
     blocks: tuple[Block, ...]
@@ -301,11 +300,6 @@ class Section(WithClaims):
         return len(self.stepping.stops)
 
 
-def address(page: str, anchor: str, *, one_page: bool) -> str:
-    """Return the address of a page, or of an anchor on it, among pages in one folder or on one page."""
-    return f"#{anchor or page}" if one_page else f"{page}.html" + (f"#{anchor}" if anchor else "")
-
-
 def prefix(page: str | int, *, one_page: bool) -> str:
     """Return how the anchors begin of a section, by its number, or of another page."""
     return f"{page}--" if one_page else ""
@@ -336,9 +330,7 @@ class Document(WithClaims):
     setup: tuple[Block, ...]
     sections: tuple[Section, ...]
     notices: tuple[Notice, ...]  # shown on every page
-    left_out: tuple[str, ...] = ()  # all omissions of the trace
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
-    violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
     one_page: bool = False  # all sections are on one page: their anchors begin with `prefix`
 
@@ -349,7 +341,7 @@ class Document(WithClaims):
 
     def link(self, page: str, anchor: str = "") -> str:
         """Return the address of a page, or of an anchor on it."""
-        return address(page, anchor, one_page=self.one_page)
+        return f"#{anchor or page}" if self.one_page else f"{page}.html" + (f"#{anchor}" if anchor else "")
 
     @property
     def ran_once(self) -> bool:
@@ -445,7 +437,7 @@ def mapped(
 def calls_shown(row: CodeRow) -> tuple[Call, ...]:
     """Return the calls shown under a row, followed by the definitions."""
     calls = (call for execution in salient(row.executions) for call in salient(execution.calls))
-    return (*calls, *(definition for definition in row.definitions if definition.shown != "named"))
+    return (*calls, *row.definitions)
 
 
 def brief_code(line: str) -> str:

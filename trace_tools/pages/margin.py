@@ -91,9 +91,7 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     operators = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
     missing = not_counted(Meters(uncounted=[*operators]), NAMED)
     uncounted = [MarginNote("uncounted", "", missing)] if missing is not None else []
-    elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
-    named = [MarginNote("call", it.name, it.title, link=it.anchor) for it in elsewhere]
-    return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown), *named]
+    return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown)]
 
 
 def observed(row: CodeRow) -> list[MarginNote]:
@@ -385,7 +383,7 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
     elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
         executions = formats.plural(more_printed, "more execution")
         notes.append(MarginNote("more", label=f"{executions} printed output (see the trace)"))
-    notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
+    notes += [MarginNote("call", call=call) for call in row.definitions]
     first = {note.text: note for note in reversed(notes) if note.kind == "warning"}
     return [note for note in notes if note.kind != "warning" or first[note.text] is note]  # a warning is shown once
 

@@ -185,14 +185,11 @@ def section_notices(section: Section, index: Document | None = None) -> Iterator
 
 def document_notices(document: Document) -> Iterator[Notice]:
     """Yield the notices of a machine's index."""
-    yield from (Notice("info", f"Left out of the trace: {line}.") for line in document.left_out)
     for section in document.sections:
         yield from section_notices(section, document)
     anchor = first_trouble(around(document))
     if anchor:
         yield Notice("failed", "Code outside the sections failed.", document.link(SETUP, anchor))
-    for line in document.violations:
-        yield Notice("doubtful", f"This trace is not consistent: {line}.")
 
 
 def around(document: Document) -> tuple[Block, ...]:

@@ -84,10 +84,10 @@ def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = 
     # numbered by position in `main`, so that a run of one section keeps its number
     main, main_frame = ran.tree.main_name, ran.tree.main
     order = list(dict.fromkeys([*functions_called_by(ran.editions[0].source.parsed, main), *calls]))
-    definitions = Definitions(ran, one_page)
+    definitions = Definitions(ran)
     numbers = count(1) if one_page else None
     pages = [_section(ran, n, name, calls[name], definitions, numbers) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, numbers, {*order, main, *(name for _, name in definitions.places)})
+    opening, setup = _around(ran, numbers, {*order, main, *(name for _, name in definitions.shown)})
     return Document(
         title=ran.trace.title,
         run=trace.run,
@@ -98,9 +98,7 @@ def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = 
         setup=setup,
         sections=tuple(pages),
         notices=tuple(_notices(ran)),
-        left_out=tuple(trace.run.dropped),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
-        violations=tuple(violations(trace)),
         one_page=one_page,
         promise=(ran.titled(ran.definitions[main_frame.frame], main)[1] or None) if main_frame is not None else None,
     )
@@ -120,7 +118,7 @@ def _section(
     title, summary = ran.titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], begin, 0), *(page.call(again, 0) for again in calls[1:])], begin)
-    blocks = definitions.shown_in(blocks, slug, f"section {number}", begin)
+    blocks = definitions.shown_in(blocks, begin)
     # the texts after the last part are the section's summary, unless code follows that part
     parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
     after = blocks[parts[-1] + 1 :] if parts else ()
@@ -185,6 +183,10 @@ def _notices(ran: Lecture) -> Iterator[Notice]:
             yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
     if run.only:
         yield Notice("info", f"Only {run.only} was run.")
+    if run.dropped:
+        yield Notice("info", f"Left out of the trace: {'; '.join(run.dropped)}.")
+    for line in violations(ran.trace):
+        yield Notice("doubtful", f"This trace is not consistent: {line}.")
 
 
 # --- blocks: the calls of one page, along the source ---

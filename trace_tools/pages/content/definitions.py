@@ -1,10 +1,10 @@
 """Show the code of a lecture's functions and classes, under the first line of a page that names them.
 
 A recorded call shows its code with its observations. This module shows, folded, the code that no recorded call shows,
-because its calls are under `@stepover` or inside timed code; later pages link to it.
+because its calls are under `@stepover` or inside timed code.
 
     definitions = Definitions(lecture)
-    blocks = definitions.shown_in(blocks, "13-training_loop", "section 13", "")
+    blocks = definitions.shown_in(blocks, "")
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trace_tools.pages.content.lecture import Lecture
-from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, address, mapped, visible
+from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, mapped, visible
 from trace_tools.pages.margin import with_notes
 from trace_tools.source.statements import FUNCTIONS, Statement, sections
 
@@ -24,11 +24,10 @@ _Name = tuple[int, str]  # source, name
 
 @dataclass
 class Definitions:
-    """Shows each definition once; `places` maps it to its page, the page's name, and the anchor."""
+    """Shows each definition once on a page; `shown` are those of all pages."""
 
     ran: Lecture
-    one_page: bool
-    places: dict[_Name, tuple[str, str, str]] = field(default_factory=dict)
+    shown: set[_Name] = field(default_factory=set)
 
     @cached_property
     def _statements(self) -> dict[_Name, Statement]:
@@ -46,17 +45,10 @@ class Definitions:
                     statements[index, node.name] = statement
         return statements
 
-    def shown_in(self, blocks: Sequence[Block], page: str, title: str, prefix: str) -> tuple[Block, ...]:
-        """Return the blocks of a page with all notes of their rows, the code that these name, and links to it."""
-        listed: set[_Name] = set()
-        ahead: dict[_Name, str] = {}  # the anchor of the first call that the page shows
-        for call in (block for block in visible(blocks) if isinstance(block, Call) and block.shown != "named"):
-            ahead.setdefault(self._function(call), call.anchor)
-            self.places.setdefault(self._function(call), (page, title, call.anchor))
-
-        def with_call(call: Call) -> Call:
-            listed.add(self._function(call))
-            return call
+    def shown_in(self, blocks: Sequence[Block], prefix: str) -> tuple[Block, ...]:
+        """Return the blocks of a page with all notes of their rows, and the code that these name."""
+        calls = (block for block in visible(blocks) if isinstance(block, Call) and block.shown != "named")
+        listed = {self._function(call) for call in calls}
 
         def with_definitions(row: CodeRow) -> CodeRow:
             source = row.lines[0].source if row.lines else 0
@@ -67,18 +59,10 @@ class Definitions:
 
         def definitions(names: Iterable[_Name]) -> Iterator[Call]:
             for name in names:
-                if name in listed:
-                    continue
-                listed.add(name)
-                if name in ahead:
-                    yield _definition(name[1], f"#{ahead[name]}", "")
-                elif name in self.places:
-                    slug, its_title, anchor = self.places[name]
-                    yield _definition(name[1], address(slug, anchor, one_page=self.one_page), its_title)
-                else:
+                if name not in listed:
+                    listed.add(name)
                     anchor = f"{prefix}def-{name[1]}"
-                    self.places[name] = page, title, anchor
-                    yield replace(_definition(name[1], anchor), shown="folded", blocks=code(name, anchor))
+                    yield Call(name[1], -1, None, 1, 1, anchor, name[1], None, code(name, anchor), level=2)
 
         def code(name: _Name, anchor: str) -> tuple[Block, ...]:
             statement = self._statements[name]
@@ -92,7 +76,9 @@ class Definitions:
             rows[-1] = with_notes(replace(rows[-1], definitions=inner))
             return (CodeListing(tuple(row for row in rows if row.lines)),)
 
-        return mapped(blocks, row=with_definitions, call=with_call)
+        written = mapped(blocks, row=with_definitions)
+        self.shown |= listed
+        return written
 
     def _function(self, call: Call) -> _Name:
         frame = self.ran.tree.frames[call.frame]
@@ -106,12 +92,6 @@ class Definitions:
         around = statement if is_function else self.ran.editions[source].source.enclosing(statement.number)
         local = _local_names(around.node) if found and around is not None else ()
         return [name for name in found if name[1] not in local]
-
-
-def _definition(name: str, anchor: str, title: str | None = None) -> Call:
-    """Return a function or class without observations; without a title it is the name."""
-    title = name if title is None else title
-    return Call(name, -1, None, 1, 1, anchor, title, header=None, blocks=(), level=2, shown="named")
 
 
 def _local_names(function: ast.AST) -> set[str]:
