@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
 ADDRESS_SPACE = 6 * 2**30  # bytes a child may add; without effect if there is a GPU, which needs a large address space
 PATIENCE_S = 5  # seconds added to ten times the usual duration
+LEFT_OUT = "left out"  # what stands in place of a statement
 LARGE = 1000  # adding 1 to a larger number hardly changes it
 PROSE = frozenset({"ask", "decide", "explore", "text", "note", "link", "table", "plot", "image", "print"})
 QUIET = PROSE | {"manual_seed", "seed", "set_num_threads", "default_rng", "measure"}  # no claim should depend on these
@@ -58,37 +59,28 @@ class Fault:
     def planted(self, definition: ast.stmt) -> ast.stmt:
         """Return a copy of the definition with the fault."""
         changed = copy.deepcopy(definition)
-        target = list(ast.walk(changed))[self.number]
-        return ast.fix_missing_locations(_Replaced(target, mutated(target) or target).visit(changed))
+        mutate(list(ast.walk(changed))[self.number])
+        return changed
 
 
-def mutated(node: ast.AST) -> ast.AST | None:
-    """Return the node with a fault; None if there is none for it."""
-    changed = copy.deepcopy(node)
-    match changed:
+def mutate(node: ast.AST) -> bool:
+    """Plant a fault in the node; return whether there is one for it."""
+    match node:
         case ast.Constant(value=bool() as value):
-            changed.value = not value
+            node.value = not value
         case ast.Constant(value=int() as value):
-            changed.value = value + 1 if abs(value) < LARGE else value * 3 // 2
+            node.value = value + 1 if abs(value) < LARGE else value * 3 // 2
         case ast.Constant(value=float() as value):
-            changed.value = value * 1.5 or 1.0
+            node.value = value * 1.5 or 1.0
         case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) if type(op) in OTHER:
-            changed.op = OTHER[type(op)]()
+            node.op = OTHER[type(op)]()
         case ast.Compare(ops=[op, *_]) if type(op) in OTHER:
-            changed.ops[0] = OTHER[type(op)]()
-        case ast.Expr():
-            return ast.copy_location(ast.Pass(), node)
+            node.ops[0] = OTHER[type(op)]()
+        case ast.Expr(value=value):
+            node.value = ast.copy_location(ast.Constant(LEFT_OUT), value)
         case _:
-            return None
-    return changed
-
-
-class _Replaced(ast.NodeTransformer):
-    def __init__(self, target: ast.AST, other: ast.AST) -> None:
-        self.target, self.other = target, other
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.other if node is self.target else self.generic_visit(node)
+            return False
+    return True
 
 
 class Claims(ast.NodeTransformer):
@@ -132,9 +124,9 @@ class Lecture:
             nodes = [*ast.walk(self.definitions[name])]
             waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
             for node in self._relevant(nodes[1:]):
-                if (other := mutated(node)) is not None:
-                    after = "left out" if isinstance(other, ast.Pass) else ast.unparse(other)
-                    yield Fault(name, nodes.index(node), node.lineno, f"{ast.unparse(node)} → {after}")
+                if mutate(other := copy.deepcopy(node)):
+                    change = f"{ast.unparse(node)} → {ast.unparse(other)}".replace(repr(LEFT_OUT), LEFT_OUT)
+                    yield Fault(name, nodes.index(node), node.lineno, change)
 
     def _relevant(self, nodes: Sequence[ast.AST]) -> Iterator[Any]:
         """Yield the nodes of statements on which a claim or a result depends, without the claims themselves."""
