@@ -23,7 +23,7 @@ from tests.traces import big_trace
 from tests.tracing.probed import Probed
 from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Step
-from trace_tools.util.structs import to_plain
+from trace_tools.trace.records import to_plain
 
 Run = Callable[[], float]  # runs something once, returns seconds
 

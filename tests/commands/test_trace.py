@@ -41,7 +41,7 @@ SEED = "expected a whole number of 64 bits"
         ("# x = 1\n", [], "lecture.py: has no statements; expected a script"),
         ("x = 1\n", ["--only", "x"], "--only x: the cells of a script share variables"),
         ("def main():\n    x = = 1\n", [], ": invalid syntax"),
-        ("def main():\n    x = 1  # @inpsect x\n", [], "2 mistakes"),
+        ("def main():\n    x = 1  # @inpsect x\n", [], "lecture.py:2: unknown directive `@inpsect`"),
         ("def main():\n    one()\ndef one(): pass\n", ["--only", "two"], "--only two: "),
         pytest.param(EMPTY, ["--device", "cuda"], "no CUDA device", marks=pytest.mark.slow),
         (EMPTY, ["--seed", str(2**64)], SEED),

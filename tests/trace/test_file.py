@@ -19,7 +19,7 @@ from tests.traces import big_trace, example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.file import _visible, dump, flow, load, load_head, write
 from trace_tools.trace.model import SCHEMA_VERSION, Frame, SourceFile, Step, Value
-from trace_tools.util.structs import to_plain
+from trace_tools.trace.records import to_plain
 
 CASES = Path(__file__).parent / "cases"
 GOOD = (CASES / "good.yaml").read_text()

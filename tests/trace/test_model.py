@@ -13,7 +13,7 @@ from tests.pages.explored import EXPLORED as NARRATIVES
 from tests.traces import example_trace
 from trace_tools.trace.explorations import Result
 from trace_tools.trace.model import Answer, Explore, Machine, Peak, Scalar, Table
-from trace_tools.util.structs import to_plain
+from trace_tools.trace.records import to_plain
 
 assert NARRATIVES[0].exploration is not None
 EXPLORED = NARRATIVES[0].exploration

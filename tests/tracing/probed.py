@@ -31,6 +31,7 @@ from trace_tools.machines import accelerators
 from trace_tools.source.directives import Directive, parse_directives
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Frame, Step
+from trace_tools.trace.records import to_plain
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
@@ -38,7 +39,6 @@ from trace_tools.tracing.merge.reader import RunRecord, read_process
 from trace_tools.tracing.recorder import clock as recorder_clock
 from trace_tools.tracing.recorder import limits, recorder
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
-from trace_tools.util.structs import to_plain
 
 MODULE = "source_under_test"
 ROOMS = dict(limits.ROOMS)

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from trace_tools.trace import model
-from trace_tools.trace.identities import COMPLETE, Ending, RunId
 from trace_tools.trace.model import Choice, Claim, Frame, Measured, Meters, Omitted, Step, Table, Text, Value
+from trace_tools.trace.records import COMPLETE, Ending, RunId
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.reader import RunRecord, Runs
 

@@ -14,8 +14,8 @@ import pytest
 
 from trace_tools.machines.machine import computer
 from trace_tools.trace.file import load
-from trace_tools.trace.identities import ProcessId
 from trace_tools.trace.model import Step
+from trace_tools.trace.records import ProcessId
 from trace_tools.tracing import ranks
 from trace_tools.tracing.tracer import Tracer
 

@@ -23,8 +23,8 @@ from trace_tools.machines.accelerators import FLOOR_NS
 from trace_tools.machines.host import LOADED_CORES
 from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source, sections
-from trace_tools.trace.identities import PASS, RECORDING, ProcessId
 from trace_tools.trace.model import Machine, Process, Run, Step, Trace
+from trace_tools.trace.records import PASS, RECORDING, ProcessId
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 

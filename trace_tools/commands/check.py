@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from trace_tools.errors import LectureError, TraceToolsError
+from trace_tools.errors import TraceToolsError
 from trace_tools.util import formats
 
 LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden ones and virtual environments
@@ -55,22 +54,6 @@ def check(lectures: tuple[Path, ...]) -> None:
         click.echo(f"{found}; a lecture has a `main`, cells, directives, or imports from trace_tools.")
         return
     click.echo(f"No mistakes in {_listed(checked, 'lecture')}.")
-
-
-@contextmanager
-def all_mistakes(lecture: Path) -> Iterator[None]:
-    """Print every mistake of a lecture, as `check` does, when the `with` block raises the first."""
-    from trace_tools.source.lint import mistakes
-
-    try:
-        yield
-    except LectureError as error:
-        lines = list(dict.fromkeys(map(str, mistakes(lecture))))
-        if str(error) not in lines or len(lines) == 1:
-            raise
-        for line in lines:
-            click.echo(line, err=True)
-        raise TraceToolsError(f"{len(lines)} mistakes, so {lecture.name} was not run") from None
 
 
 def _files(path: Path) -> Iterator[Path]:

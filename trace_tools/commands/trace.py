@@ -15,9 +15,8 @@ import click
 
 from trace_tools.analysis.outcome import activity, noise_text, problems, violations, what_was_kept, where_time_went
 from trace_tools.commands.arguments import from_here, reference_in, trace_options
-from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.keep import recover_first
-from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.errors import LectureError, TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.process import started_early
 from trace_tools.tracing.progress import Progress
@@ -67,8 +66,13 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             from trace_tools.source.lint import mistakes
             from trace_tools.tracing.tracer import Tracer
 
-        with all_mistakes(lecture):
+        try:
             tracer = Tracer(lecture, out, options, progress.show, early)
+        except LectureError as error:
+            others = (str(mistake) for mistake in mistakes(lecture) if str(mistake) != str(error))
+            for line in dict.fromkeys(others):
+                click.echo(line, err=True)
+            raise
         for mistake in mistakes(lecture, tracer.source):  # they do not surely stop the run
             click.echo(str(mistake), err=True)
         if options.draft:  # its process imports torch in the meantime

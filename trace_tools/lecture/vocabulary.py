@@ -43,8 +43,8 @@ from trace_tools.trace.model import (
     Table,
     Text,
 )
+from trace_tools.trace.records import to_plain
 from trace_tools.util.interpreter import collector_paused
-from trace_tools.util.structs import to_plain
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]

@@ -14,6 +14,7 @@ import itertools
 import re
 import sys
 import tokenize
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -207,11 +208,10 @@ def parse_source(text: str, path: str) -> ParsedSource:
     """Parse `text` without its byte order mark. Raises LectureError at the line that is not valid Python."""
     text = text.removeprefix("\ufeff")
     try:
-        tree = ast.parse(text, path)
-    except (SyntaxError, ValueError) as error:
+        with warnings.catch_warnings(action="ignore"):  # of Python about "\s", once per process
+            tree = ast.parse(text, path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested too deeply
         raise LectureError(path, getattr(error, "lineno", None), not_valid(error)) from None
-    except (RecursionError, MemoryError):
-        raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
     numbers = itertools.count()
 
     def statements_in(node: ast.AST, function: str, parent: int | None) -> Iterator[Statement]:
@@ -241,7 +241,7 @@ def parse_source(text: str, path: str) -> ParsedSource:
     return replace(source, cells=cells, prose=tuple(division.prose), aside=frozenset(division.aside))
 
 
-def not_valid(error: SyntaxError | ValueError) -> str:
+def not_valid(error: Exception) -> str:
     """Return Python's reason for refusing a text."""
     version = ".".join(map(str, sys.version_info[:2]))  # a later version may accept it
     return f"not valid Python {version}: {getattr(error, 'msg', None) or error}"

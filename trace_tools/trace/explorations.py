@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
 
-from trace_tools.util.structs import Struct
+from trace_tools.trace.records import Struct
 
 Scale = Literal["linear", "log"]
 

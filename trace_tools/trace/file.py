@@ -42,10 +42,10 @@ from trace_tools.trace.model import (
     Step,
     Trace,
 )
+from trace_tools.trace.records import Struct, to_plain
 from trace_tools.util import formats
 from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
-from trace_tools.util.structs import Struct, to_plain
 
 CUT_SHORT = "the trace file was cut short"
 

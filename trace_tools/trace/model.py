@@ -21,10 +21,9 @@ from msgspec.structs import force_setattr
 
 from trace_tools.trace import explorations
 from trace_tools.trace.explorations import Exploration, Scale
-from trace_tools.trace.identities import Ending, ProcessId
+from trace_tools.trace.records import Ending, ProcessId, Struct
 from trace_tools.util import formats
 from trace_tools.util.files import why_not_inside
-from trace_tools.util.structs import Struct
 
 # The folder of a machine in a site, in which `diff` holds the reports, `partial` in each folder a run that did not
 # finish, and names with a dot are files.

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from trace_tools.errors import TraceFileError
-from trace_tools.trace.identities import PASS, ProcessId
+from trace_tools.trace.records import PASS, ProcessId
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import replace_file
 

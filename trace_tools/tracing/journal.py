@@ -24,8 +24,8 @@ import msgspec
 
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Frame, Omitted, Raised, Step
+from trace_tools.trace.records import Struct
 from trace_tools.tracing.isolation.output_capture import out_of_the_way
-from trace_tools.util.structs import Struct
 
 
 class RunStart(Struct, frozen=True):

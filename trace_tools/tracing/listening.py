@@ -23,12 +23,12 @@ from trace_tools.edtrace.words import Piece, join_pieces
 from trace_tools.lecture import vocabulary
 from trace_tools.metering.measurement import NOTHING_COUNTED, Call, Measurement, called_once
 from trace_tools.trace.model import Image, Narrative, Video
+from trace_tools.trace.records import to_plain
 from trace_tools.tracing.instrument import is_generated
 from trace_tools.tracing.isolation.output_capture import printing
 from trace_tools.tracing.recorder.limits import ROOMS, TEXT, thinned
 from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
-from trace_tools.util.structs import to_plain
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter

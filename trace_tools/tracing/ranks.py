@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from trace_tools.trace.identities import ProcessId
+from trace_tools.trace.records import ProcessId
 
 RUNS = 3  # most runs of a pass
 # settings that torch's `env://` reads

@@ -31,8 +31,8 @@ from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.imports import versions as versions_of
 from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
-from trace_tools.trace.identities import ProcessId
 from trace_tools.trace.model import FOLDER, MODULE, Machine
+from trace_tools.trace.records import ProcessId
 from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.job import Job

@@ -41,7 +41,7 @@ from trace_tools.machines.machine import STORED
 from trace_tools.metering import measurement
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, uncalled_main
-from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
+from trace_tools.trace.records import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
 from trace_tools.tracing import failures, survey
 from trace_tools.tracing.instrument import Instrumented, inspect_all, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, still_running, wait_for_others

@@ -4,7 +4,7 @@
     aligned.frames[0]  # FramePair(a=Frame(0, "<module>"), b=Frame(0, "<module>"), parent=None, depth=0, section=None)
     aligned.rows[5]    # StepPair(number=5, frame=1, a=Step(…), b=Step(…)), not judged yet
 
-Calls and steps match if they have the same key (see `trace.identities`), so loops are aligned from their first
+Calls and steps match if they have the same key (see `trace.records`), so loops are aligned from their first
 iteration. A call from a statement without a counterpart is matched with the next such call of the same function. All
 lookups use dictionaries, so the work is proportional to the number of steps.
 """

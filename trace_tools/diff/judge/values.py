@@ -27,8 +27,8 @@ from trace_tools.diff.difference import ROUNDING, VARIES, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Element, Statistics, Tensor, Value
+from trace_tools.trace.records import to_plain
 from trace_tools.util import formats
-from trace_tools.util.structs import to_plain
 
 LEAST_TOLERANCES: Mapping[str, tuple[float, float]] = MappingProxyType(  # dtype → (relative, absolute)
     {

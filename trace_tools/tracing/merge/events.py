@@ -31,8 +31,8 @@ from trace_tools.trace.model import (
     Value,
     Varied,
 )
+from trace_tools.trace.records import to_plain
 from trace_tools.tracing.merge.reader import Runs
-from trace_tools.util.structs import to_plain
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
 NO_COUNTERPART = "no counterpart in the counted run"

@@ -21,8 +21,8 @@ from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, calls_left_out, le
 from trace_tools.errors import NothingRecordedError
 from trace_tools.machines.machine import from_json
 from trace_tools.source.statements import main_of, parse_source, title_of
-from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
 from trace_tools.trace.model import MAIN, Process, Run, SourceFile, Step, Trace
+from trace_tools.trace.records import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
 from trace_tools.tracing import failures
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.merge.events import events

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from trace_tools.errors import TraceFileError
 from trace_tools.source.statements import ParsedSource
-from trace_tools.trace.identities import COLD, COUNTED, WARM, Ending, ProcessId, RunId
 from trace_tools.trace.model import Frame, Omitted, Step
+from trace_tools.trace.records import COLD, COUNTED, WARM, Ending, ProcessId, RunId
 from trace_tools.tracing.journal import NO_RECORD, Error, Failed, Line, Note, RunEnd, RunStart, read_journal
 
 UNFINISHED = Ending("stopped")  # the ending of a run whose process was killed

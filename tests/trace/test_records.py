@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cases_in_one import each
-from trace_tools.trace.identities import Ending, ProcessId, RunId
+from trace_tools.trace.records import Ending, ProcessId, RunId
 
 
 @each(

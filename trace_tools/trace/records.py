@@ -1,18 +1,57 @@
-"""Name the processes and runs of a trace, and how they ended.
+"""The base of all records, and the names of processes, runs and endings in them.
+
+class Peak(Struct, frozen=True):
+    name: str
+    per_second: Annotated[float, Meta(ge=1)] | None = None
+
+msgspec.convert({"name": "memory"}, Peak)   # Peak("memory"); raises `msgspec.ValidationError` for other data
+to_plain(Peak("memory"))                    # {"name": "memory"}
 
 ProcessId.parse("pass 2")                   # ProcessId("pass", 2); its files are named "pass-2"
 RunId.parse("pass 2, warm")                 # RunId(ProcessId("pass", 2), "warm")
 Ending.parse("ValueError at line 12")       # Ending("raised", "ValueError", 12)
 str(Ending("killed", "SIGKILL"))            # "killed by SIGKILL"
-
-The trace file holds the text of each of these.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+
+class _DataclassFields:
+    def __get__(self, instance: object, cls: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
+        return _dataclass_fields(cls)
+
+
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """Immutable, compared by value, and never part of a cycle (so `gc=False`).
+
+    `dataclasses.replace`, `fields` and `asdict` work on records as on dataclasses.
+    """
+
+    __dataclass_fields__ = _DataclassFields()  # these functions check only this attribute
+
+
+@cache
+def _dataclass_fields(cls: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
+    made: Any = dataclasses.make_dataclass(cls.__name__, cls.__struct_fields__)
+    return dict(made.__dataclass_fields__)
+
+
+def to_plain(instance: object) -> dict[str, Any]:
+    """Return a record as plain data: its fields in order, without fields that equal their defaults."""
+    plain: dict[str, Any] = msgspec.to_builtins(instance)
+    return plain
+
+
+# --- processes, runs and endings, of which the trace file holds the text --------------------------
+
 
 PASS = "pass"  # the kind of process that runs the lecture
 COLD, WARM = "cold", "warm"  # runs of a pass
