@@ -21,6 +21,7 @@ import tokenize
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 from trace_tools.errors import LectureError
@@ -127,24 +128,31 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     return tuple(directives)
 
 
-def comments(source: ParsedSource) -> Iterator[Comment]:
-    """Yield the comments of a source in order."""
+def comments(source: ParsedSource) -> tuple[Comment, ...]:
+    """Return the comments of a source in order."""
+    return _comments(source.path, source.text, source.aside)
+
+
+@lru_cache(maxsize=8)  # pages need them three times
+def _comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...]:
+    found: list[Comment] = []
     waiting: list[Comment] = []  # until the end of their logical line is known
     first: tokenize.TokenInfo | None = None  # of that line
     code_end = 0
-    for token in tokenize.generate_tokens(io.StringIO(source.text, newline=None).readline):
+    for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
         line, column = token.start
-        if token.type == tokenize.COMMENT and line not in source.aside:
-            waiting.append(Comment(source.path, token.string, line, column, alone=line != code_end))
+        if token.type == tokenize.COMMENT and line not in aside:
+            waiting.append(Comment(path, token.string, line, column, alone=line != code_end))
             if first is None:
-                yield waiting.pop()
+                found.append(waiting.pop())
         elif token.type == tokenize.NEWLINE and first is not None:
             for comment in waiting:
-                yield replace(comment, keyword=first.string, first=first.start[0], last=line)
+                found.append(replace(comment, keyword=first.string, first=first.start[0], last=line))
             waiting, first = [], None
         elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
             first = first or token
             code_end = token.end[0]
+    return tuple(found)
 
 
 # --- the statement of a directive -----------------------------------------------------------------

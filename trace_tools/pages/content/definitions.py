@@ -10,6 +10,7 @@ because its calls are under `@stepover` or inside timed code.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -53,7 +54,9 @@ class Definitions:
         def with_definitions(row: CodeRow) -> CodeRow:
             source = row.lines[0].source if row.lines else 0
             parsed = self.ran.editions[source].source.parsed
-            statements = [parsed.statements[number] for number in row.statements]
+            words = {word for line in row.lines for word in re.findall(r"\w+", line.text)}
+            named = not words.isdisjoint(name for _, name in self._statements)  # else its tree needs no walk
+            statements = [parsed.statements[number] for number in row.statements if named]
             names = [name for one in statements for name in self._names(source, one, one.header_end)]
             return with_notes(replace(row, definitions=tuple(definitions(names))))
 
