@@ -21,7 +21,6 @@ from trace_tools.analysis.outcome import (
     where_time_went,
 )
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.overview import document_notices
 from trace_tools.trace.model import Claim, Meters, Peak, Process, Raised, Run, Step, Trace, Value
 
 
@@ -135,7 +134,7 @@ def test_a_measured_peak_far_above_the_datasheet_is_a_violation(name: str, ratio
 
 def test_the_index_shows_violations() -> None:
     document = make_document(on_gpu(**{**CONSISTENT, "allocated_bytes": 100}))
-    assert [notice.kind for notice in document_notices(document)].count("doubtful") == 1
+    assert [notice.kind for notice in document.notices].count("doubtful") == 1
 
 
 def run(*processes: Process) -> Run:

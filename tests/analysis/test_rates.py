@@ -44,7 +44,9 @@ def test_a_measuring_step_has_the_rate_of_one_call() -> None:
     assert note.text == "10 µs ± 10% a call · 1 MFLOP"
     facts = facts_of(executed)
     assert facts["FLOPs"] == "1 MFLOP (1,000,000)" and facts["intensity"] == "200.0 FLOP/byte"
-    assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls"].startswith("1 s")
+    assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls, the whole statement"].startswith(
+        "1 s"
+    )
     [point] = roof_points(executed, "x @ w", None)
     assert (point.intensity, point.flops_per_second) == (200.0, executed.rates[0].per_second)
     assert (point.dtype, point.name) == ("float32", "x @ w")

@@ -71,9 +71,8 @@ def problems(trace: Trace, folder: Path = Path(), *, code: bool = False) -> list
         for source, value in step.values or ():
             if value.type == "error":
                 lines.append(f"{where}: @inspect {source}: {value.text}")
-    return [
-        ("    " if line.startswith("    ") else "") + formats.one_line(line, 1000) for line in lines
-    ]  # recorded text may be long, or contain control characters
+    # recorded text may be long, or contain control characters
+    return [("    " if line.startswith("    ") else "") + formats.one_line(line, 1000) for line in lines]
 
 
 def what_was_kept(trace: Trace, path: Path) -> list[str]:

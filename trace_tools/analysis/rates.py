@@ -15,6 +15,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from trace_tools.machines.peaks import KnownMachine, has_tf32, peak_of
@@ -34,8 +35,6 @@ SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
 ABOVE_MEMORY = "a cache served some of the bytes"
 ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
-
-MEASURED_TOO_LOW = "or the peak was measured too low, while other programs ran"
 
 Clock = Literal["device", "host", "launch", "call"]
 
@@ -100,11 +99,9 @@ def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate,
     has no rates if its operators do not account for its time (`why_no_rate`), or an operator has no FLOP formula.
     """
     if step.measured:
-        return tuple(
-            rate
-            for number, call in enumerate(step.measured, start=1)
-            for rate in _rates(call, statistics.median(call.seconds or [0.0]), call.dtype, machine, number)
-        )
+        calls = [(statistics.median(call.seconds or [0.0]), call) for call in step.measured]
+        rates = (_rates(call, seconds, call.dtype, machine, n) for n, (seconds, call) in enumerate(calls, start=1))
+        return tuple(chain.from_iterable(rates))
     if step.meters is None or timing is None or why_no_rate(step, timing) is not None:
         return ()
     dtypes = {value.tensor.dtype for _, value in step.values or () if value.tensor is not None}
@@ -133,7 +130,7 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
         return "only first runs were timed"
     samples = timing.samples_ns
     if len(samples) < LEAST_RUNS:
-        return "{runs}; at least {n} are needed".format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
+        return f"{formats.plural(len(samples), 'timed run')}; at least {LEAST_RUNS} are needed"
     if statistics.median(samples) < SHORTEST_NS:
         return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
     if max(samples) > APART * min(samples):
@@ -167,9 +164,8 @@ def not_counted(counted: Counts, names: int = 12) -> str | None:
 def uncounted_names(counted: Counts, names: int = 12) -> str:
     """List the operators without counted FLOPs: "aten.sort"; "" if all were counted."""
     missing = counted.uncounted or []
-    shown = missing[:names]
     more = [f"and {len(missing) - names} more"] if len(missing) > names else []
-    return ", ".join([*shown, *more])
+    return ", ".join([*missing[:names], *more])
 
 
 def flops_in_words(counted: Counts) -> str | None:
@@ -187,11 +183,10 @@ def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
     """
     if share is None or share <= 1:
         return None
-    text = "above this machine's datasheet peak: {why}, or it runs faster than its datasheet"
-    if measured:
-        text = "above this machine's measured peak: {why}, {last}"
     why = ABOVE_MEMORY if name == "B/s" else ABOVE_ARITHMETIC
-    return text.format(why=why, last=MEASURED_TOO_LOW)
+    if measured:
+        return f"above this machine's measured peak: {why}, or the peak was measured too low, while other programs ran"
+    return f"above this machine's datasheet peak: {why}, or it runs faster than its datasheet"
 
 
 def _rates(
@@ -209,18 +204,14 @@ def _rates(
         rate = amount / seconds
         peak = peak_of(machine, peak_name) if peak_name is not None else None
         if peak is not None and peak.per_second:
-            against, share = (
-                f"{peak.name} peak, {peak.source}",
-                rate / peak.per_second,
-            )
+            roof, share = f"{peak.name} peak, {peak.source}", rate / peak.per_second
             above = above_roof(name, share, measured=peak.measured)
-            yield Rate(name, rate, share, against, peak.name, call, intensity, above)
+            yield Rate(name, rate, share, roof, peak.name, call, intensity, above)
+        elif peak_name is None:
+            yield Rate(name, rate, roof="no peak: its FLOPs have no single dtype", call=call, intensity=intensity)
         else:
             source = "not in the table" if peak is None else peak.source
-            why = "no peak: its FLOPs have no single dtype"
-            if peak_name is not None:
-                why = f"no {peak_name} peak: {source}"
-            yield Rate(name, rate, roof=why, call=call, intensity=intensity)
+            yield Rate(name, rate, roof=f"no {peak_name} peak: {source}", call=call, intensity=intensity)
 
 
 # --- the time of a section by statement -----------------------------------------------------------

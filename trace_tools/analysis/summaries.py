@@ -111,7 +111,7 @@ def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
         cut = len(value.value) > limit or length > len(value.value)
         return f"{formats.shorten(quoted, limit - 24)} ({length or len(value.value):,} characters)" if cut else quoted
     if isinstance(value.value, bool):
-        return formats.number(value.value)
+        return str(value.value)
     if isinstance(value.value, (int, float)):
         if inside is None or inside.unit is not None:
             unit, decimal = (value.unit, None) if inside is None else (inside.unit, inside.decimal)
@@ -306,10 +306,10 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
     sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
     if not recorded or sizes is None:
         return []
-    lead, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
+    outer, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
     result = []
-    for count, index in enumerate(islice(product(*map(range, lead)), GRIDS)):
-        label = f"[{formats.sizes(index)}, :, :]" if lead else ""
+    for count, index in enumerate(islice(product(*map(range, outer)), GRIDS)):
+        label = f"[{formats.sizes(index)}, :, :]" if outer else ""
         start = count * rows * columns
         elements = recorded[start : start + rows * columns]
         shown_rows, shown_columns = min(rows, GRID_ROWS), min(columns, GRID_COLUMNS)
@@ -328,15 +328,13 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
 
 
 def is_small(value: Value) -> bool:
-    """Return whether a value is a matrix small enough to show all its elements, or a frame, which shows its first
-    rows.
-    """
-    tensor = value.tensor
+    """Return whether a value is a matrix small enough to show all its elements, or a frame, of which rows are shown."""
     if is_frame(value):
         return frame_grid(value) is not None
+    tensor = value.tensor
     if tensor is None or tensor.elements is None or len(tensor.shape) != 2:
         return False
-    return 0 < tensor.shape[0] <= SMALL_SIDE and 0 < tensor.shape[1] <= SMALL_SIDE
+    return all(0 < size <= SMALL_SIDE for size in tensor.shape)
 
 
 def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
@@ -368,10 +366,8 @@ def facts(value: Value) -> list[tuple[str, str]]:
     if is_frame(value):
         columns_text = [f"{_name(name)} {_dtype_of(column)}" for name, column in (value.entries or [])[:40]]
         rows, columns = frame_shape(value)
-        details += [
-            ("rows", "unknown" if rows is None else f"{rows:,}"),
-            (f"{columns:,} columns", ", ".join(columns_text)),
-        ]
+        details.append(("rows", "unknown" if rows is None else f"{rows:,}"))
+        details.append((f"{columns:,} columns", ", ".join(columns_text)))
     if isinstance(value.value, str) and len(repr(value.value)) > LINE - 24:
         details.append(("text", formats.shorten(value.value, WHOLE)))
     elif value.text is not None and (value.tensor is not None or len(value.text) > LINE - 24):

@@ -203,7 +203,7 @@ def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
     else:
         return label, 1
     middle = sizes[len(sizes) // 2] if sizes else 1
-    factor, prefixed = next((it for it in prefixes if middle >= it[0]), prefixes[-1])
+    factor, prefixed = next((pair for pair in prefixes if middle >= pair[0]), prefixes[-1])
     return name + comma + prefixed, factor
 
 
