@@ -45,6 +45,7 @@ def test_cpu_and_gpu_have_ratios_and_figures_without_verdicts() -> None:
     difference = cpu_and_gpu()
     page = html_of(difference)
     assert "Times of annotated steps, as ratios" in page and not difference.matters
+    assert "y = x + 1" in page and "b = a * 2" not in page  # which is not annotated
     [chart] = charts_of(difference)
     assert "rooflines" in chart.title and "Pretend GPU (made up for tests)" in side_text(difference.b)
     assert html_of(difference) == page  # rendering is deterministic

@@ -8,7 +8,6 @@ steps by empirical Bayes as in limma (Smyth, "Linear models and empirical Bayes 
 expression", 2004, section 6). The false discovery rate is controlled at 5% (Benjamini and Hochberg, 1995). On request,
 the change that most steps share, such as the effect of a slower clock, is removed. It is estimated as the centre of an
 empirical null (Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004).
-`tests/README.md` has a table of the power by effect, noise and passes.
 
 Student's t is computed here, because no dependency provides it; t_quantile(0.975, 4.0) is 2.776.
 """
