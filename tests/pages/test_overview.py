@@ -13,7 +13,7 @@ from tests.pages.lectures import LECTURE, failing, first_section, lecture
 from tests.pages.recording import Recording, of_section
 from tests.pages.written import Page, html_pages
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.overview import MachineRow, key_figures, opening
+from trace_tools.pages.overview import MachineRow, opening
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Claim, Machine, Peak, Process, Raised, Run, Text, Trace, Value
 
@@ -40,22 +40,18 @@ def traced(claims: int = 3, held: bool = True, **changes: object) -> Trace:
     return recording.trace(**{"run": run, "machine": machine} | changes)
 
 
-def test_key_figures_of_a_lecture() -> None:
-    figures = list(key_figures(make_document(traced())))
-    assert [(figure.text, figure.soft) for figure in figures] == [
-        ("3", "claims, all hold"),
-        ("7 s", "for the whole lecture · 9 s in the first run"),
-        ("3", "steps in 1 section"),
-        ("219 GFLOP/s", "float32, peak · measured: best of 3"),
-        ("40 GB/s", "memory, peak · measured: copies"),
-        ("5.47 FLOP/B", "ridge point · float32 peak ÷ memory bandwidth"),  # 219 / 40
-    ]
-    failed = next(key_figures(make_document(traced(held=False))))
-    assert (failed.text, failed.soft, failed.style) == ("1", "of 3 claims failed", "bad")
-    *_, compute, _, ridge = key_figures(make_document(traced(machine=Machine("A GPU", "gpu", "cuda", peaks=PEAKS))))
-    assert (compute.soft, ridge.text) == ("bfloat16, peak · a datasheet", "22 FLOP/B")  # 880 / 40
-    unknown = key_figures(make_document(traced(0, machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:]))))
-    assert [figure.soft.partition(" · ")[0] for figure in unknown] == ["for the whole lecture", "steps in 1 section"]
+def test_the_index_has_the_time_of_the_lecture_and_the_ridge_point() -> None:
+    cpu = html_pages(traced())["index"]
+    assert fact(cpu, "whole lecture") == "7 s; the first run 9 s"
+    assert fact(cpu, "ridge point of float32") == "5.47 FLOP/B"  # 219 / 40
+    gpu = html_pages(traced(machine=Machine("A GPU", "gpu", "cuda", peaks=PEAKS)))["index"]
+    assert fact(gpu, "ridge point of bfloat16") == "22 FLOP/B"  # 880 / 40
+    unknown = html_pages(traced(0, machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:])))["index"]
+    assert "ridge point" not in unknown
+
+
+def fact(page: str, name: str) -> str:
+    return page.partition(f'<th scope="row">{name}</th><td>')[2].partition("</td>")[0]
 
 
 def test_facts_that_are_missing_or_add_nothing_are_left_out() -> None:

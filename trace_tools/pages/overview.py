@@ -206,8 +206,7 @@ def speaks(document: Document) -> bool:
 
 
 def index_parts(document: Document) -> Iterator[Content]:
-    """Yield the index of a machine: key figures, sections, figures, the machine, the run, all claims."""
-    yield Grid("figures", ("",), [[figure] for figure in key_figures(document)])
+    """Yield the index of a machine: sections, figures, the machine, the run, all claims."""
     rows = [
         [
             Phrase(
@@ -282,29 +281,6 @@ def _claims(document: Document, slug: str, listed: WithClaims) -> Grid:
     return Grid("list", ("",), rows)
 
 
-def key_figures(document: Document) -> Iterator[Phrase]:
-    """Yield the key figures of a run: its claims, its time, its steps, the machine's peaks and their ridge point."""
-    if document.failed:
-        label = f"of {formats.plural(document.held + document.failed, 'claim')} failed"
-        yield Phrase(f"{document.failed:,}", soft=label, style="bad")
-    elif document.held:
-        yield Phrase(f"{document.held:,}", soft="claims, all hold" if document.held > 1 else "claim, it holds")
-    cold, warm = document.run.lasted("cold_ns"), document.run.lasted("warm_ns")
-    if warm or cold:
-        first = f" · {formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""
-        yield Phrase(formats.spread(warm or cold), soft=f"for the whole lecture{first}")
-    yield Phrase(f"{document.steps:,}", soft=f"steps in {formats.plural(len(document.sections), 'section')}")
-    leading, memory = _leading_peaks(document.machine)
-    for peak in (leading, memory):
-        if peak is not None:
-            name, rate, source = peak_texts(peak)
-            yield Phrase(rate, soft=f"{name}, peak · {source}")
-    ridge_point = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
-    if leading is not None and ridge_point is not None:
-        label = f"ridge point · {leading.name} peak ÷ memory bandwidth"
-        yield Phrase(formats.quantity(ridge_point, "FLOP/B", 3), soft=label)
-
-
 def _leading_peaks(machine: Machine) -> tuple[Peak | None, Peak | None]:
     """Return the peaks of multiplication and of memory."""
     memory = peak_of(machine, "memory")
@@ -327,7 +303,10 @@ def _cells(texts: Sequence[str], right: Sequence[int] = ()) -> list[Phrase]:
 
 
 def _machine_facts(machine: Machine) -> list[tuple[str, str]]:
-    """Return the properties of a machine, without its peaks."""
+    """Return the properties of a machine, without its peaks but with the ridge point of the leading ones."""
+    leading, memory = _leading_peaks(machine)
+    flops_per_byte = ridge(leading.per_second, memory.per_second) if leading and memory else None
+    ridge_point = formats.quantity(flops_per_byte or 0, "FLOP/B", 3)
 
     def size(of: int | None) -> str | None:
         return formats.byte_size(of) if of is not None else None
@@ -348,6 +327,7 @@ def _machine_facts(machine: Machine) -> list[tuple[str, str]]:
         ("threads", machine.threads),
         ("RAM", size(machine.ram_bytes)),
         ("system", machine.os),
+        (f"ridge point of {leading.name if leading else ''}", ridge_point if flops_per_byte else None),
     ]
     return [(name, str(fact)) for name, fact in rows if fact not in (None, "")]
 
@@ -355,12 +335,15 @@ def _machine_facts(machine: Machine) -> list[tuple[str, str]]:
 def run_facts(document: Document) -> list[tuple[str, str]]:
     """Return how the trace was made, and the versions of the software."""
     run = document.run
+    cold, warm = run.lasted("cold_ns"), run.lasted("warm_ns")
+    first = f"; the first run {formats.duration(statistics.median(cold))}" if warm and cold else ""
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
     runs = "once" if document.ran_once else "twice"
     rows = [
         ("lecture", run.lecture),
         ("started", run.started),
         ("ended", run.ended),
+        ("whole lecture", formats.spread(warm or cold) + first if warm or cold else ""),
         ("passes", f"{run.passes}, each in its own process, which runs the lecture {runs}" if recorded else ""),
         ("seed", str(run.seed) if recorded else ""),
         ("commit", run.commit),

@@ -52,11 +52,10 @@ class Grid:
 
     The kind of rows decides the layout: "sides" (each trace: letter, name, text), "list" (one phrase each), "changes"
     (settings and versions, A, B), "leads" (position, subject, A, B, difference), "timings" (a time on both sides, its
-    ratio, a strip), "side" (a figure for each machine), "facts" (name and text), "figures" (a number and its label),
-    "index" (any other table).
+    ratio, a strip), "side" (a figure for each machine), "facts" (name and text), "index" (any other table).
     """
 
-    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "facts", "figures", "index"]
+    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "facts", "index"]
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Phrase]]
     name: str = ""  # for readers who cannot see the table
@@ -221,8 +220,6 @@ def markdown_blocks(parts: Iterable[Content], level: int = 2) -> Iterator[str]:
             yield f"> {text}" if part.style == "note" else f"**{text}**" if part.style.startswith("headline") else text
         elif isinstance(part, Grid) and part.kind == "list":
             yield "\n".join(f"- {_markdown_phrase(phrase)}" for [phrase] in part.rows)
-        elif isinstance(part, Grid) and part.kind == "figures":
-            yield "\n".join(f"- **{escape(phrase.text)}** {escape(phrase.soft)}" for [phrase] in part.rows)
         elif isinstance(part, Grid) and part.kind == "sides":
             yield "\n".join(f"- {s.text}: {code_span(s.code)}, {escape(s.soft)}" for [s] in part.rows)
         elif isinstance(part, Grid):
