@@ -59,7 +59,7 @@ def test_one_file_is_named_after_the_lecture_or_the_option(tmp_path: Path, monke
     contents = [Path(name).read_bytes() for name in ("lecture.html", "other.html")]
     assert contents[0] == contents[1] and contents[0].startswith(b"<!doctype html>")
     for arguments, message in (
-        ([trace, "-o", "nowhere/x.html"], "nowhere: no such folder"),
+        ([trace, "-o", "nowhere/x.html"], "nowhere/x.html: can't be written: No such file or directory"),
         ([trace, trace], "--one-file: expected one trace, without --check"),
         (["no.yaml"], "no.yaml: can't be read: No such file or directory"),
     ):

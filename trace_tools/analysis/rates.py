@@ -24,10 +24,10 @@ from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
 FLOATING = ("float", "bfloat")
-WORTH_SAYING_NS = 1_000_000  # least time that is shown for a statement without annotation
-WORTH_SAYING_ANNOTATED_NS = 10_000
-TEACHES_NS = 100_000  # shorter or more variable times are shown on demand
-TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
+WORTH_SHOWING_NS = 1_000_000  # least time that is shown for a statement without annotation
+WORTH_SHOWING_ANNOTATED_NS = 10_000
+AT_ONCE_NS = 100_000  # shorter or more variable times are shown on demand
+AT_ONCE_WITHIN = 0.25  # half the range of its samples, relative to their median
 
 # Limits within which a statement's own time shows the speed of its operators (see `why_no_rate`).
 LEAST_RUNS = 3

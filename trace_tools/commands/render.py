@@ -68,10 +68,6 @@ def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     for note in loaded.notes:
         click.echo(f"{path}: {note}", err=True)
     written = out or Path(Path(loaded.trace.run.lecture).stem + ".html")
-    if not written.parent.is_dir():
-        raise UsageError(f"{written.parent}: no such folder")
-    if written.is_dir():
-        raise UsageError(f"{written}: is a folder; expected a file to write")
     site_trace = placed(loaded, path, None, lecture)
     replace_file(written, one_file(site_trace.trace, site_trace.lecture_text, site_trace.lecture_folder))
     click.echo(str(written))

@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import Literal
 
 from trace_tools.analysis.rates import (
-    TEACHES_NS,
-    TEACHES_WITHIN,
-    WORTH_SAYING_ANNOTATED_NS,
-    WORTH_SAYING_NS,
+    AT_ONCE_NS,
+    AT_ONCE_WITHIN,
+    WORTH_SHOWING_ANNOTATED_NS,
+    WORTH_SHOWING_NS,
     flops_in_words,
     intensity_of,
     not_counted,
@@ -203,8 +203,8 @@ def _time(row: CodeRow) -> list[MarginNote]:
         text += f" · {flops}"
     if typical.step.compiled:
         text += " · with compilation"
-    short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
-    if short or formats.half_range(samples) >= TEACHES_WITHIN:
+    short = statistics.median(samples) < AT_ONCE_NS and not typical.step.measured
+    if short or formats.half_range(samples) >= AT_ONCE_WITHIN:
         text = flops + (" each" if len(with_time) > 1 else "") if flops else ""
     return [MarginNote("time", "", text, facts=details, timing=typical.timing)] if text else []
 
@@ -255,7 +255,7 @@ def worth_saying(execution: Execution) -> bool:
     if step.measured or (step.annotated and _flops(execution)):
         return True
     annotated = step.annotated and step.claim is None
-    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if annotated else WORTH_SAYING_NS)
+    return _median_ns(execution) >= (WORTH_SHOWING_ANNOTATED_NS if annotated else WORTH_SHOWING_NS)
 
 
 def _has_time(execution: Execution) -> bool:
@@ -363,7 +363,7 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
     shown = salient(row.executions)
     # the longest time that the GPU still worked for earlier lines; no step includes it
     waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
-    if (longest := max(waits, default=0)) >= WORTH_SAYING_NS:
+    if (longest := max(waits, default=0)) >= WORTH_SHOWING_NS:
         most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
         label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
         notes.append(MarginNote("more", label=label))

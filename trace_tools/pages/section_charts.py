@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
+from trace_tools.analysis.rates import WORTH_SHOWING_NS, StatementTime
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -93,7 +93,7 @@ def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7
     name, longest = f"{page}-time", max(root.inside, key=lambda time: time.ns, default=root)
     share, whole = formats.percent(longest.ns / max(root.ns, 1)), formats.duration(root.ns)
     title = f"“{formats.one_line(longest.code, 60)}” takes {share} of {whole}"
-    return name, title, flame(root, name, TIME, rows) if root.ns >= WORTH_SAYING_NS else None, caption
+    return name, title, flame(root, name, TIME, rows) if root.ns >= WORTH_SHOWING_NS else None, caption
 
 
 def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trace_tools.analysis.outcome import is_run_loaded, loaded_passes, others_share
-from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
+from trace_tools.analysis.rates import WORTH_SHOWING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
     OWN_TIME,
@@ -142,7 +142,7 @@ def durations_of(difference: Difference, busy: str | None = None) -> list[RowTim
         least_ns = SMALLEST_SHARE * max((statement.typical_ns for statement in statements), default=0.0)
         for statement in statements:
             asked = any(row.step.annotated for row, _ in statement.executions)
-            enough_ns = min(least_ns, WORTH_SAYING_ANNOTATED_NS) if asked else least_ns
+            enough_ns = min(least_ns, WORTH_SHOWING_ANNOTATED_NS) if asked else least_ns
             if statement.executions[0][1].subject == OWN_TIME and statement.typical_ns < enough_ns:
                 small.update(row.number for row, _ in statement.executions)
     compared = []
