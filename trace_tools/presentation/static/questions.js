@@ -10,9 +10,8 @@ page.questionsFirst = (() => {
     for (const after of masked(question)) {
       after.classList.toggle("shown", isOpen);
       for (const mask of after.querySelectorAll(".mask")) {
-        const host = mask.closest("summary") ?? mask;  // a summary can be pressed already
-        if (host === mask) Object.assign(mask, isOpen ? { role: null, tabIndex: -1 } : { role: "button", tabIndex: 0 });
-        host.ariaLabel = isOpen ? null : "Hidden until you answer the question. Show";
+        if (!mask.children.length) mask.innerHTML = `<span>${mask.innerHTML}</span>`;  // it is hidden, the mask is not
+        if (!mask.closest("summary")) Object.assign(mask, isOpen ? { role: null, tabIndex: -1, ariaLabel: null } : { role: "button", tabIndex: 0, ariaLabel: "Hidden until you answer the question. Show" });  // a summary can be pressed already
       }
     }
   };
