@@ -25,30 +25,20 @@ if TYPE_CHECKING:
     from trace_tools.diff.judge.between import Choices
     from trace_tools.presentation.report import Report
 
+FORMATS = click.Choice(["terminal", "md", "html", "json", "csv"])
 FORMAT = "Format of the report (default: terminal); json is for two traces, csv has every measurement."
+IGNORE = "Ignore these aspects, expressions or functions (with * as in a shell)."
+TOLERANCE = "Allow this relative error (default: as torch.testing)."
 FAIL_ON = "Exit with 1 only if these aspects differ; `none` for never."
 WIDTH = 120  # width of a terminal report that goes to a file
 
 
-@click.command("diff", context_settings={"max_content_width": 100})
+@click.command()
 @click.argument("traces", nargs=-1, metavar="[A B [C …]]")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["terminal", "md", "html", "json", "csv"]),
-    default="terminal",
-    help=FORMAT,
-)
+@click.option("--format", "style", type=FORMATS, default="terminal", help=FORMAT)
 @click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these aspects: {', '.join(ASPECTS)}.")
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="WHAT,…",
-    help="Ignore these aspects, expressions or functions (with * as in a shell).",
-)
-@click.option(
-    "--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Allow this relative error (default: as torch.testing)."
-)
+@click.option("--ignore", multiple=True, metavar="WHAT,…", help=IGNORE)
+@click.option("--tolerance", multiple=True, metavar="[DTYPE=]REL", help=TOLERANCE)
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
 @click.option("--all", "everything", is_flag=True, help="In text, show everything, not only what matters.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write to this file, or all reports to this folder.")
@@ -79,7 +69,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     folder = out is not None and (out.is_dir() or not out.suffix)
     several = len(traces) > 2 or folder or style == "csv"
     if several and style == "json":
-        raise UsageError("--format json is for the differences between two traces; csv has the measurements of several")
+        raise UsageError("--format json is for two traces; csv has the measurements of several")
     fail_on = _aspects(options["fail_on"], "--fail-on")
     choices = _choices(options, time_asked=fail_on is not None and "time" in fail_on)
     traces = tuple(name if Path(name).exists() or ":" in name else str(path_of(name)) for name in traces)
@@ -119,12 +109,11 @@ def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
 
     Relevant is any difference that matters, or only those of the named aspects; output counts only if it is named.
     """
+    findings = (finding for row in difference.rows for finding in row.findings)
     if fail_on is None:
         fails = difference.matters
     else:
-        fails = any(
-            f.aspect in fail_on and (f.matters or f.aspect == "output") for r in difference.rows for f in r.findings
-        )
+        fails = any(f.aspect in fail_on and (f.matters or f.aspect == "output") for f in findings)
     if fails:
         return 1
     return 3 if difference.time_not_judged and (fail_on is None or "time" in fail_on) else 0
