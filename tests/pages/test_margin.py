@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -197,3 +198,18 @@ def test_traffic_between_ranks_names_operation_group_and_payload() -> None:
     collective = Collective("all_reduce", 4, 2, 1 << 20)
     (note,) = margin_notes(row({"meters": Meters(collectives=[collective], operators=[("c10d.allreduce_", 2)])}))
     assert note.text == "all-reduce × 2 · 4 ranks · 1 MiB"
+
+
+@each(
+    ("value", "text"),
+    [
+        (Value("float", 0.27851), "0.279"),
+        (Value("float", 1024.0), "1024.0"),  # a whole number
+        (Value("int", 33_554_432, unit="FLOP"), "33.6 MFLOP"),
+        (Value("int", 33_554_432), "33,554,432"),  # a count
+        (Value("int", 327_680, unit="B"), "320 KiB"),
+        (Value("float", math.nan), "nan"),
+    ],
+)
+def test_measures_have_three_digits(value: Value, text: str) -> None:
+    assert [note.text for note in margin_notes(row({"values": [("x", value)]}))] == [text]

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
+
 from trace_tools.analysis.rates import (
     AT_ONCE_NS,
     AT_ONCE_WITHIN,
@@ -156,7 +158,18 @@ def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
         details = tuple(facts(value))
-        yield MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
+        text = summary(_three_digits(value))
+        yield MarginNote(kind, formats.one_line(name, 60), text, value=value, facts=details, index=index)
+
+
+def _three_digits(value: Value) -> Value:
+    """Round a measure to three digits, to remember; counts, bytes and numbers that varied stay as they are."""
+    number, unit = value.value, value.unit
+    is_measure = isinstance(number, float) and not (unit is None and number.is_integer())
+    is_measure = is_measure or (type(number) is int and unit in formats.SI_UNITS)
+    if not is_measure or unit in formats.BYTE_UNITS or value.varies or isinstance(number, str) or number is None:
+        return value
+    return msgspec.structs.replace(value, value=type(number)(float(f"{number:.3g}"))) if abs(number) < 1e300 else value
 
 
 def _passed_on(execution: Execution) -> bool:
