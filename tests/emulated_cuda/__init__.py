@@ -16,10 +16,10 @@ missing synchronisation, an allocator's figure read too early, an error that com
     claims.py      the lecture's claims on a card, without the arithmetic of large kernels
     streams.h ← memory.h ← device.h ← operators.h ← kernels.h ← emulated_cuda.cpp    the library
 
-Not emulated: tensor cores, cuDNN with its convolutions and recurrent layers, fused attention (it runs in steps), copy
-engines that are faster than kernels, kernels of foreach optimisers (one launch per tensor here), a second stream in a
-captured graph, random operators that a graph replays with a new seed, the allocator's statistics and snapshots, torch's
-mode that reports waits, IPC, the profiler (CUPTI), NCCL, torch.compile and Triton.
+Not emulated: tensor cores, cuDNN, formats with channels last, fused attention (it runs in steps), copy engines that are
+faster than kernels, kernels of foreach optimisers (one launch per tensor here), a second stream in a captured graph,
+random operators that a graph replays with a new seed, the allocator's statistics and snapshots, torch's mode that
+reports waits, IPC, the profiler (CUPTI), NCCL, torch.compile and Triton.
 
 | variable | meaning |
 |---|---|

@@ -44,11 +44,8 @@ inline Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<
   return t;
 }
 inline Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                    std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
-  auto stride = contiguous(size);
-  if (format && *format == at::MemoryFormat::ChannelsLast) stride = c10::get_channels_last_strides_2d(size);
-  if (format && *format == at::MemoryFormat::ChannelsLast3d) stride = c10::get_channels_last_strides_3d(size);
-  return empty_strided(size, stride, dtype, layout, device, pinned);
+                    std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat>) {
+  return empty_strided(size, contiguous(size), dtype, layout, device, pinned);
 }
 inline Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride, std::optional<int64_t> offset) {
   Tensor view = on_device(c10::Storage(self.storage()), self);

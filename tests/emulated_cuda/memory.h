@@ -196,9 +196,7 @@ struct Cache {  // of one device
   std::string out_of_memory(int64_t wanted) const {
     return "CUDA out of memory. Tried to allocate " + human(wanted) + ". GPU " + std::to_string(device) +
            " has a total capacity of " + human(total) + " of which " + human(left()) +
-           " is free. Including non-PyTorch memory, this process has " + human(context + reserved) +
-           " memory in use. Of the allocated memory " + human(allocated) + " is allocated by PyTorch, and " +
-           human(reserved - allocated) + " is reserved by PyTorch but unallocated. (emulated)";
+           " is free. Of the allocated memory " + human(allocated) + " is allocated by PyTorch. (emulated)";
   }
 };
 inline Cache& cache(int device) {
