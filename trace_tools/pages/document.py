@@ -237,17 +237,9 @@ class WithClaims:
         return len(self.claims) - self.held
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """One expression in the player after a stop; `value` is None after `@clear`.
-
-    `change` is "written" if the tensor lies where it lay before, with other contents.
-    """
-
-    name: str
-    value: Value | None
-    change: Literal["same", "new", "changed", "written", "cleared"]
-    argument: bool = False  # known from the beginning of the call
+# An expression in the player: name, value, cells of a small matrix, number of its change (8 more for the argument of a
+# call, which is known from its beginning), storage.
+Seen = tuple[str, str, str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +254,7 @@ class Stop:
     source: int
     inside: int  # number of following stops that happened during it
     outputs: int  # number of outputs that `@animate` reveals one at a time
-    variables: tuple[Variable, ...]
+    variables: tuple[Seen, ...]
     execution: Execution
 
 
@@ -333,11 +325,6 @@ class Document(WithClaims):
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
     one_page: bool = False  # all sections are on one page: their anchors begin with `prefix`
-
-    @property
-    def steps(self) -> int:
-        """The number of steps in the players of all sections."""
-        return sum(section.steps for section in self.sections)
 
     def link(self, page: str, anchor: str = "") -> str:
         """Return the address of a page, or of an anchor on it."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
-from trace_tools.pages.document import Anchors, Section, Stepping, Stop, Variable
+from trace_tools.pages.document import Anchors, Section, Seen, Stepping, Stop
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
 from trace_tools.trace.model import Frame, Step, Value
@@ -30,7 +30,8 @@ from trace_tools.util import formats
 
 PRINTED = 600  # characters of output at a stop
 
-CHANGES = ("same", "new", "changed", "written", "cleared")  # numbered in the block
+# numbered in the block; "written": the tensor lies where it lay before, with other contents
+CHANGES = ("same", "new", "changed", "written", "cleared")
 NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
 
 
@@ -98,7 +99,7 @@ def _stops_at(lecture: Lecture, step: Step) -> bool:
     return shown or bool(observed) or bool(lecture.tree.calls(step.id))
 
 
-def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[list[Variable]]]:
+def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[list[Seen]]]:
     """Return for each step the number of steps inside it, and the variables known after it.
 
     Statements end in another order than they begin: a statement with a call ends after everything inside the call. A
@@ -106,10 +107,10 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     """
     tree = lecture.tree
     inside = [0] * len(steps)
-    variables: list[list[Variable]] = [[] for _ in steps]
+    variables: list[list[Seen]] = [[] for _ in steps]
     values: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
 
-    def all_noted(event: Step | Frame) -> Iterator[Variable]:
+    def all_noted(event: Step | Frame) -> Iterator[Seen]:
         """Record the values observed by a step, or the arguments of a call."""
         argument = isinstance(event, Frame)
         for name, value in (event.arguments if isinstance(event, Frame) else event.values) or ():
@@ -122,12 +123,13 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
         t = value.tensor
         return None if t is None or t.storage is None else (t.storage, t.shape, t.strides, t.offset, t.dtype)
 
-    def noted(frame: int, name: str, value: Value, *, argument: bool) -> Variable:
+    def noted(frame: int, name: str, value: Value, *, argument: bool) -> Seen:
         before = values[frame].get(name)
         values[frame][name] = value
-        if before is not None and before != value and lies_at(before) == lies_at(value) is not None:
-            return Variable(name, value, "written", argument)
-        return Variable(name, value, "new" if before is None else "same" if before == value else "changed", argument)
+        change = "new" if before is None else "same" if before == value else "changed"
+        if before is not None and change == "changed" and lies_at(before) == lies_at(value) is not None:
+            change = "written"
+        return _seen(name, value, change, argument=argument)
 
     def done(index: int, following: int) -> None:
         step = steps[index]
@@ -138,7 +140,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
             for name in directive.names if directive.name == "clear" else ():
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:
                     del of_frame[gone]
-                    variables[index].append(Variable(gone, None, "cleared"))
+                    variables[index].append(_seen(gone, None, "cleared"))
         variables[index] += all_noted(step)
 
     begun: set[int] = set()
@@ -192,25 +194,19 @@ def _written(stop: Stop) -> dict[str, Any]:
         "time": time,
         "memory": f"{formats.byte_size(live)} of tensors alive" if live is not None else "",
         "notes": list(_notes(stop)),
-        "seen": list(map(_variable, stop.variables)),
+        "seen": stop.variables,
     }
 
 
-def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
-    value = variable.value
+def _seen(name: str, value: Value | None, change: str, *, argument: bool = False) -> Seen:
     tensor = value.tensor if value is not None else None
     text = summaries.summary(value) if value is not None else ""
     grid = ""  # a small matrix or a frame, as lines of cells separated by tabs
     if value is not None and summaries.is_small(value):
         [table] = summaries.tables(value)
         grid = "\n".join("\t".join(row) for row in table.rows)
-    return (
-        formats.one_line(variable.name, 60),
-        text,
-        grid,
-        CHANGES.index(variable.change) + 8 * variable.argument,
-        tensor.storage if tensor is not None and tensor.storage else "",
-    )
+    storage = tensor.storage or "" if tensor is not None else ""
+    return name, text, grid, CHANGES.index(change) + 8 * argument, storage
 
 
 def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
