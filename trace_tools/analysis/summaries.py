@@ -49,8 +49,8 @@ def left_out(steps: Iterable[Step]) -> Counter[str]:
     """Count the output of steps beyond the kept part, by the phrase that names it."""
     counts: Counter[str] = Counter()
     for step in steps:
-        for one in step.left_out or ():
-            counts[LEFT_OUT_IN_WORDS.get(one.what, "more")] += one.count
+        for part in step.left_out or ():
+            counts[LEFT_OUT_IN_WORDS.get(part.what, "more")] += part.count
     return +counts
 
 

@@ -46,10 +46,10 @@ def _recovered(folder: Path, notice: str = "") -> int | None:
     recovered, kept = recover_all(folder)
     for traced in recovered:
         click.echo(f"{notice}{traced.path}" if notice else f"{traced.path}: {traced.trace.run.ended}", err=bool(notice))
-    for one in kept:
-        why = f"kept these journals; no trace could be made from them{' yet' * one.intact}: {one.why}"
-        click.echo(f"{one.folder}: {why}", err=True)
-    return sum(one.intact for one in kept) if recovered or kept else None
+    for error in kept:
+        why = f"kept these journals; no trace could be made from them{' yet' * error.intact}: {error.why}"
+        click.echo(f"{error.folder}: {why}", err=True)
+    return sum(error.intact for error in kept) if recovered or kept else None
 
 
 @click.command()

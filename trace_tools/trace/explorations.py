@@ -204,7 +204,7 @@ def formula_of(function: Callable[..., Any]) -> Formula:
     functions = [_tupled(node) for node in parts.values()]
     _script(functions)  # raises for anything that is not arithmetic, with the line of the lecture
     text = "\n".join(map(ast.unparse, functions))
-    return Formula(tuple(one.arg for one in main.args.args), names.pop(), text)
+    return Formula(tuple(parameter.arg for parameter in main.args.args), names.pop(), text)
 
 
 def javascript(formulas: Sequence[str]) -> str:
@@ -237,7 +237,7 @@ def _gather(function: object, parts: dict[str, ast.FunctionDef], callers: tuple[
     ast.increment_lineno(node, function.__code__.co_firstlineno - 1)
     # `scale = 2 * x` is a variable, though the lecture may have a function `scale`
     own = function.__code__.co_varnames
-    for name in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {*own}):
+    for name in sorted({part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - {*own}):
         if isinstance(value := function.__globals__.get(name), FunctionType):
             _gather(value, parts, (*callers, function))
     parts[function.__name__] = _Filled(function).visit(node)
@@ -259,16 +259,16 @@ class _Filled(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.returns, node.body = None, node.body[ast.get_docstring(node) is not None :]
-        for one in node.args.args:
-            one.annotation = None
+        for parameter in node.args.args:
+            parameter.annotation = None
         self.generic_visit(node)
         return node
 
 
 def _tupled(node: ast.FunctionDef) -> ast.FunctionDef:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Return) and isinstance(one.value, ast.Dict):
-            one.value = ast.Tuple(one.value.values, ast.Load())
+    for part in ast.walk(node):
+        if isinstance(part, ast.Return) and isinstance(part.value, ast.Dict):
+            part.value = ast.Tuple(part.value.values, ast.Load())
     return node
 
 
@@ -287,7 +287,7 @@ def _script(functions: Sequence[ast.FunctionDef]) -> str:
     """Return an expression whose value is the last of these functions."""
     script = "".join(map(_function, functions))
     known = {*_CALLS, *(node.name for node in functions)}
-    for call in (one for node in functions for one in ast.walk(node) if isinstance(one, ast.Call)):
+    for call in (part for node in functions for part in ast.walk(node) if isinstance(part, ast.Call)):
         if (getattr(call.func, "attr", None) or getattr(call.func, "id", "")) not in known:
             raise NotArithmetic(call, f"expected {', '.join(_CALLS)}, or a function of plain arithmetic")
     return f"(() => {{{script}return {functions[-1].name}_;}})()"
