@@ -21,6 +21,7 @@ from trace_tools.pages.document import (
     said_in_runs,
     salient,
 )
+from trace_tools.presentation.prose import slug
 from trace_tools.source.statements import parse_source, sections
 from trace_tools.trace.model import Claim, Machine, Raised, Run, Step, Text, Value
 
@@ -184,7 +185,9 @@ def test_pages_match_the_sections_that_can_run_alone() -> None:
     for function, code in (*calls, ("sixth", "f()")):
         recording.call(recording.call(main, code, function), "helper()", "helper")
     document = make_document(recording.trace())
-    assert [section.function for section in document.sections] == sections(parse_source(text, "lecture.py"))
+    assert [section.slug[3:] for section in document.sections] == [
+        *map(slug, sections(parse_source(text, "lecture.py")))
+    ]
 
 
 LOOPS = """\

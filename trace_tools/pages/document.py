@@ -274,7 +274,6 @@ class Section(WithClaims):
 
     number: int
     slug: str  # "03-tensors"
-    function: str
     title: str
     summary: str | None  # the rest of its docstring, Markdown
     blocks: tuple[Block, ...]

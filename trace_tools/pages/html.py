@@ -1,8 +1,8 @@
 """Write a document as HTML pages that work alone, and the files that their scripts load.
 
     writer = HtmlWriter(document, site)
-    writer.section(document.sections[0]), writer.index()        two pages as text
-    writer.section_data(document.sections[0])                   the data that the first page's script loads
+    writer.section(document.sections[0])                        a page as text, and its script with data
+    writer.index()                                              another page
     one_file(trace)                                             the whole lecture as one self-contained page
 
 Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and

@@ -137,7 +137,6 @@ def _section(
     return Section(
         number=number,
         slug=slug,
-        function=function,
         title=title,
         summary=summary or None,
         blocks=blocks,

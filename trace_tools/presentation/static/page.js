@@ -13,7 +13,7 @@ const page = (() => {
     for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
   };
   const copied = (text) => navigator.clipboard?.writeText(text);
-  // Unpack the data of `payload.py`.
+  // Unpack the data of `page_shell.py`.
   const unpack = async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
