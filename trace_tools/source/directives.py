@@ -104,7 +104,7 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     """
     borrowed = borrows(source)
     directives = []
-    for comment in comments(source):
+    for comment in comments(source.path, source.text, source.aside):
         try:
             # scripts have other tools' words behind code, such as Colab's `#@param`
             for name, pieces in _read(comment, borrowed=borrowed or bool(source.cells)):
@@ -128,13 +128,9 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     return tuple(directives)
 
 
-def comments(source: ParsedSource) -> tuple[Comment, ...]:
-    """Return the comments of a source in order."""
-    return _comments(source.path, source.text, source.aside)
-
-
 @lru_cache(maxsize=8)  # pages need them three times
-def _comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...]:
+def comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...]:
+    """Return the comments of a source in order, except on the lines `aside`."""
     found: list[Comment] = []
     waiting: list[Comment] = []  # until the end of their logical line is known
     first: tokenize.TokenInfo | None = None  # of that line
@@ -142,12 +138,10 @@ def _comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...
     for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
         line, column = token.start
         if token.type == tokenize.COMMENT and line not in aside:
-            waiting.append(Comment(path, token.string, line, column, alone=line != code_end))
-            if first is None:
-                found.append(waiting.pop())
+            comment = Comment(path, token.string, line, column, alone=line != code_end)
+            (found if first is None else waiting).append(comment)
         elif token.type == tokenize.NEWLINE and first is not None:
-            for comment in waiting:
-                found.append(replace(comment, keyword=first.string, first=first.start[0], last=line))
+            found += [replace(comment, keyword=first.string, first=first.start[0], last=line) for comment in waiting]
             waiting, first = [], None
         elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
             first = first or token

@@ -95,7 +95,7 @@ def _cut(parsed: ParsedSource, directives: Mapping[int, Sequence[Directive]], em
             stepped_over.add(statement.number)
     lines: list[str | None] = list(split_lines(parsed.text))
     marked = {one.line for some in directives.values() for one in some}
-    for comment in comments(parsed) if marked else ():
+    for comment in comments(parsed.path, parsed.text, parsed.aside) if marked else ():
         if comment.line in marked:
             text = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", comment.text)).rstrip()
             lines[comment.line - 1] = ((lines[comment.line - 1] or "")[: comment.column] + text).rstrip() or None
