@@ -100,7 +100,7 @@ def test_shared_memory_has_equal_labels() -> None:
 def test_reused_memory_gets_a_new_label() -> None:
     describer = Describer()
     labels, addresses = [], set()
-    for _ in range(50):
+    for _ in range(600):
         x = torch.empty(64)
         addresses.add(x.data_ptr())
         labels.append(describer.describe(x)["tensor"]["storage"])
