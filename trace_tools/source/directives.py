@@ -131,10 +131,8 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
 @lru_cache(maxsize=8)  # pages need them three times
 def comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...]:
     """Return the comments of a source in order, except on the lines `aside`."""
-    found: list[Comment] = []
-    waiting: list[Comment] = []  # until the end of their logical line is known
-    first: tokenize.TokenInfo | None = None  # of that line
-    code_end = 0
+    found, waiting = list[Comment](), list[Comment]()  # these until the end of their logical line is known
+    first, code_end = None, 0  # first token of that line
     for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
         line, column = token.start
         if token.type == tokenize.COMMENT and line not in aside:
