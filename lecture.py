@@ -303,8 +303,8 @@ def days_of_the_run() -> None:
         hint="Only ratios matter: parameters, tokens, GPUs.",
         why="8.75 times the parameters, 15 times the tokens, 16 times the GPUs: 8.75 · 15 / 16 = 8.2 times 22 days.",
         slips={
-            small["days"] * 8.75 * 15: "You forgot that there are 16 times as many GPUs.",
-            small["days"] * 8.75 / 16: "You forgot that there are 15 times as many tokens.",
+            small["days"] * 8.75 * 15: "You forgot that the GPUs are 16 times as many.",
+            small["days"] * 8.75 / 16: "You forgot that the tokens are 15 times as many.",
             small["days"] * 15 / 16: "You forgot that the model is 8.75 times as large.",
             run["days"]
             / 2: "That is the peak for 2:4 sparsity, matrices with two zeros in every four. Training has none.",
@@ -349,12 +349,12 @@ def where_the_six_comes_from() -> None:
 def sixteen_bytes() -> None:
     """What is the largest model that 8 H100s can train?"""
     text(
-        "For each parameter, training holds the parameter, its gradient, and what the **optimizer** keeps, which turns "
-        "gradients into changes. The usual one, AdamW, keeps two running averages (section 10). In fp32 each number "
-        "takes 4 bytes."
+        "For each parameter, training holds the parameter, its gradient, and the state of the **optimizer**, the rule "
+        "that turns gradients into changes. The usual one, AdamW, keeps two running averages (section 10). In fp32 "
+        "each number takes 4 bytes."
     )
     ask(
-        "How many billions of parameters fit into 8 H100s of 80 GB, if each number is on one card?",
+        "How many billions of parameters fit into 8 H100s of 80 GB, if each number is stored once?",
         8 * H100_MEMORY / 16 / 1e9,
         unit="billion parameters",
         why="4 bytes of parameter, 4 of gradient, 8 of states are 16: 640 GB / 16.",
@@ -375,8 +375,8 @@ def sixteen_bytes() -> None:
     assert held_bytes == 16 * 1_000_000
     text(
         "Does bf16, a format of 2 bytes (section 2), halve it? Not if small updates are to be kept: then an fp32 "
-        "*master copy* of the parameters takes them (section 12). Megatron also keeps fp32 gradients; the optimizer "
-        "Muon has one state instead of two (section 10):"
+        "*master copy* of the parameters takes them (section 12). Megatron (NVIDIA's library) also keeps fp32 "
+        "gradients; the optimizer Muon has one state instead of two (section 10):"
     )
     plot(
         {
@@ -424,10 +424,10 @@ def used_and_held() -> None:
     """Parameters that are used, and parameters that are held"""
     text(
         "A **mixture of experts** holds many feed-forward layers side by side and sends each token through a few. "
-        "DeepSeek-V3 holds 671 billion parameters, of which a token uses 37 billion, and read 14.8 trillion tokens."
+        "DeepSeek-V3 holds 671 billion parameters (a token uses 37 billion of them) and read 14.8 trillion tokens."
     )
     ask(
-        "Its FLOPs and its bytes, beside those of Llama 3 70B?",
+        "How do its FLOPs and its bytes compare with Llama 3 70B?",
         "half the FLOPs, 9.5 times the bytes",
         choices=[
             "half the FLOPs, 9.5 times the bytes",
@@ -454,7 +454,9 @@ def used_and_held() -> None:
         ("GPU-hours reported", "6.4 M (H100)", "2.66 M (H800)"),
     ]  # @hide
     table(rows, ["", *models])
-    text("*Half of the FLOPs, ten times the bytes: the $N$ of compute is what a token uses, the $N$ of memory is all.*")
+    text(
+        "*Half of the FLOPs, ten times the bytes. Compute counts the parameters that a token uses, memory counts all.*"
+    )
     link("https://arxiv.org/abs/2412.19437", "DeepSeek-V3 Technical Report", authors="DeepSeek-AI", date=2024)
 
 
@@ -468,9 +470,9 @@ def napkin_against_reality() -> None:
     assert (round(implied_mfu, 2), round(with_attention, 2)) == (0.28, 0.32)
     text(
         f"Meta's card states 6.4 million GPU-hours, {6.4 / 4.42:.1f} times ours: an MFU of {implied_mfu:.2f}, or "
-        f"{with_attention:.2f} with attention's FLOPs (0.30 if a kernel skips the masked half). What the rest is (a "
-        "lower speed, restarts, evaluation) the card does not tell. *The napkin is good enough to decide, not to "
-        "promise a date.*"
+        f"{with_attention:.2f} with attention's FLOPs (0.30 if a kernel skips the masked half). The card does not "
+        "explain the rest (a lower speed, restarts, evaluation). *The napkin is good enough to decide, not to promise "
+        "a date.*"
     )
     link(
         "https://huggingface.co/meta-llama/Meta-Llama-3-70B",
@@ -506,8 +508,8 @@ def best_model_for_the_compute() -> None:
 def numbers_in_memory() -> None:
     """Numbers in memory"""
     text(
-        "How many bytes is a number, and what does a short one give up? Most of the run's bytes are numbers of 2 and "
-        "of 4 bytes."
+        "How many bytes does a number take, and which properties does a short one lose? Most of the run's bytes are "
+        "numbers of 2 and of 4 bytes."
     )
     note("Four minutes. Range against precision is the point; the formats can be read at home.")
     bytes_of_a_tensor()
@@ -518,7 +520,7 @@ def numbers_in_memory() -> None:
     a_hundredth_by_hand()  # @deeper
     where_tensors_live()  # @deeper
     text(
-        "**So**: 2 bytes for what is multiplied, 4 bytes for what takes small steps. *To remember: bf16 has fp32's "
+        "**So**: 2 bytes for factors of products, 4 bytes for sums of small steps. *To remember: bf16 has fp32's "
         "range and a step of 2⁻⁷ above 1.*"
     )
 
@@ -1080,7 +1082,7 @@ def a_time_is_a_median() -> None:
     ]  # @hide
     table(rows, ["here, fp32", "FLOPs", "s", "FLOP/s"], title=f"x is {large} × {large}, square is {n} × {n}")
     assert [c.flops for c in counted] == [large**2, 2 * large**2, 2 * n**3]
-    text("The square product does most FLOPs in a second, by far. A model's FLOPs are those of its large products.")
+    text("The square product does most FLOPs in a second, by far. Large products do nearly all FLOPs of a model.")
 
 
 MEASURED = {1024: 176.6e12, 2048: 676.6e12, 4096: 788.7e12, 8192: 797.5e12, 10240: 719.7e12}  # FLOP/s, bf16, H100
@@ -1104,7 +1106,7 @@ def what_a_large_product_reaches() -> None:
     text("Published measurements of $n^3$ products in bf16 on an H100, as shares of its dense peak:")
     shares = {n: round(speed / H100_BF16, 2) for n, speed in MEASURED.items()}  # @inspect shares
     assert shares[8192] == 0.81 and shares[1024] == 0.18
-    text("An MFU of 0.4 is half of what can be had. Dense peaks in TFLOP/s, without 2:4 sparsity:")
+    text("An MFU of 0.4 is half of the best. Dense peaks in TFLOP/s, without 2:4 sparsity:")
     formats = ("float32", "tf32", "bfloat16", "float8", "float4")  # @hide
     rows = [
         (name, *(peaks[f] / 1e12 if f in peaks else "–" for f in formats))
@@ -1128,14 +1130,13 @@ def which_peak() -> None:
     flops, gpu_seconds = 6 * 37e9 * 14.8e12, 2.664e6 * 3600  # of DeepSeek-V3; its H800 cards have an H100's peak
     ask(
         "DeepSeek-V3 (671 B parameters, 37 B used by a token) read 14.8 T tokens in 2.664 million hours of H800s, "
-        "whose "
-        "bf16 peak is an H100's. Which share of the bf16 peak?",
+        "with the bf16 peak of an H100. Which share of that peak?",
         flops / gpu_seconds / H100_BF16,
         within=0.03,
         why="6 · 37e9 · 14.8e12 / (2.664e6 · 3600 · 989.5e12).",
         slips={
             6 * 671e9 * 14.8e12 / gpu_seconds / H100_BF16: "All 671 B counted. A share above 1 is always a mistake.",
-            flops / gpu_seconds / (2 * H100_BF16): "Of the fp8 peak, in which it computes: true, too. Name the peak.",
+            flops / gpu_seconds / (2 * H100_BF16): "Of the fp8 peak it computes with, this is right. Name the peak.",
             flops / 3 / gpu_seconds / H100_BF16: "That is the forward pass alone.",
         },
     )
@@ -1176,9 +1177,9 @@ def find_the_error() -> None:
 def queued_and_done() -> None:
     """Queued, and done"""
     text(
-        "An operation on a GPU takes two times: the CPU needs a few microseconds to *queue* it, whatever its size; the "
-        "GPU needs its FLOPs over the peak, or its bytes over the bandwidth, to *do* it. A program of small operations "
-        "is **launch-bound**: the GPU waits for the next one."
+        "An operation on a GPU takes two times: the CPU needs a few microseconds to *queue* it, whatever its size; "
+        "the GPU needs its FLOPs over the peak, or its bytes over the bandwidth, to *do* it. A program of small "
+        "operations is **launch-bound**; the GPU waits for the next one."
     )
     if device() != "cuda":
         text("A trace made on a GPU shows launch time and device time beside each line.")
@@ -1318,8 +1319,8 @@ def points_and_roofs() -> None:
     """Measured points, and two roofs"""
     text(
         "The **roofline** plots speed against intensity: the rising part is bandwidth × intensity, the flat part the "
-        "peak. Nothing lies on it by construction. The H100's points are the published products of section 5; the "
-        "others were measured on the machine that made this page."
+        "peak. No point is placed on it by construction. The H100's points are the published products of section 5; "
+        "the others were measured on the machine that made this page."
     )
     x = torch.rand(sizes().streamed_bytes // 16, device=device())  # fp32, far more than the caches hold @stepover
     y, side = torch.empty_like(x), math.isqrt(len(x))
@@ -1387,14 +1388,11 @@ def a_batch_shares_the_weights() -> None:
         rows.append((tokens, best * 1e6, best / tokens * 1e6))
     table(rows, ["tokens", "µs at best", "µs a token"])
     assert [round(row[1]) for row in rows] == [140, 140, 142, 243, 3889]
-    ridge = H100_BF16 / H100_BANDWIDTH
-    needed = ridge * 8192 / (8192 - 2 * ridge)  # tokens for (T, D) · (D, D) to be at the ridge @inspect needed
-    assert round(needed) == 318
     text(
         "512 tokens cost 1.7 times one token. **Training** and **prefill** (reading a prompt) are right of the ridge; "
-        "**decoding**, one token for each sequence at a time, is left of it. An operation on the left gains from fewer "
-        "bytes: a larger batch, a smaller format, or several operations *fused* into one kernel, so that what is "
-        "between them never goes to memory."
+        "**decoding**, one token for each sequence at a time, is left of it. An operation on the left gains from "
+        "fewer bytes, by a larger batch, a smaller format, or several operations *fused* into one kernel, so that "
+        "intermediate results never go to memory."
     )
 
 
@@ -1407,7 +1405,7 @@ def the_kv_cache() -> None:
     text(
         "In decoding, attention reads the keys and values of all earlier tokens, the **KV cache**: 320 KiB a token in "
         "Llama 3 70B, 69 KiB in DeepSeek-V3 (multi-head latent attention, **MLA**). Each sequence has its own, so a "
-        "batch does not help: a cached number meets 8 query heads in Llama 3, 8 FLOP/byte. In DeepSeek-V3 it is "
+        "batch does not help. A cached number meets 8 query heads in Llama 3, 8 FLOP/byte. In DeepSeek-V3 it is "
         f"{intensity:.0f}, which is above an H200's ridge: there it computes."
     )
 
@@ -1589,8 +1587,8 @@ def gradients() -> None:
     the_first_layers_share()  # @deeper
     link("https://docs.pytorch.org/docs/stable/notes/autograd.html", "Autograd mechanics", authors="PyTorch")
     text(
-        "**So**: backward does two products as large as the forward one, for the gradient of the weights and for that "
-        "of the inputs. *To remember: 2 + 4 = 6, exactly.*"
+        "**So**: backward does two products as large as the forward one, for the gradients of the weights and of "
+        "the inputs. *To remember: 2 + 4 = 6, exactly.*"
     )
 
 
@@ -2268,7 +2266,7 @@ def what_a_step_costs() -> None:
 def training_loop() -> None:
     """The training loop"""
     text("How do you see in the first minute that a run of months works?")
-    note("Four minutes. The first loss is the test that everyone can do. Then read the table of what it learns.")
+    note("Four minutes. The first loss is the test that everyone can do. Then read the table of its progress.")
     five_lines()
     the_first_loss()
     tokens_a_second()
@@ -2317,7 +2315,7 @@ def the_first_loss() -> None:
         "the head starts too large",
         choices=["the head starts too large", "the targets are shifted by one", "the learning rate", "nothing: noise"],
         why=(
-            "Logits of spread 1 cost about ½ nat (natural logarithm, torch's unit), which is 0.72 bit: the model is "
+            "Logits of spread 1 cost about ½ nat (natural logarithm, torch's unit), which is 0.72 bit. The model is "
             "confidently ignorant."
         ),
         slips={
@@ -2400,7 +2398,7 @@ def tokens_a_second() -> None:
     )  # @hide
     text(
         f"The small model trains on {rate:,.0f} tokens a second here, {found}. The same step with one token takes "
-        f"{share:.0%} of that time: so much does not depend on the tokens (starting operations, and the optimizer's "
+        f"{share:.0%} of that time; this part does not depend on the tokens (starting operations, and the optimizer's "
         f"step)."
     )
 
@@ -2439,21 +2437,21 @@ def continued(model: LanguageModel, prompt: bytes, length: int) -> str:
 
 def what_it_learns() -> None:
     """What it learns"""
-    text("250 steps of 8 windows. The test: does it write the next number, for the 90 numbers that it has never seen?")
+    text("200 steps of 8 windows. The test: does it write the next number, for the 90 numbers that it has never seen?")
     threads = torch.get_num_threads()  # @hide
     torch.set_num_threads(1)  # sums in one order: the same results each time @hide
     train, held_out = lecture_tokens()  # @stepover
-    run = new_run(steps=250, where=device())  # @stepover
+    run = new_run(steps=200, where=device())  # @stepover
     prompt = b"two hundred fifty-eight, two hundred fifty-nine, "  # @hide
     untrained = continued(run.model, prompt, 40)  # @stepover @hide
     bits, right = [bits_of_model(run.model, held_out)], [numbers_right(run.model)]  # @stepover
     for _ in range(5):
-        for _ in range(50):
+        for _ in range(40):
             train_step(run, train)  # @stepover
         bits.append(bits_of_model(run.model, held_out))  # for each byte @stepover
         right.append(numbers_right(run.model))  # of 90 @stepover
     trained = continued(run.model, prompt, 110)  # @stepover @hide
-    steps = range(0, 251, 50)  # @hide
+    steps = range(0, 201, 40)  # @hide
     table([*zip(steps, bits, right, strict=True)], ["step", "bits per byte, held out", "right, of 90"])
     assert abs(bits[0] - 8) < 0.2 and bits[-1] < 0.6
     assert right[0] == 0 and right[-1] >= 30  # it has learnt a rule
@@ -2483,7 +2481,7 @@ def what_a_real_loop_adds() -> None:
         optimizer_class([weight], lr=0.01).step()
         moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
     assert abs(moved["SGD"] - 1) < 1e-5 and abs(moved["Adam"] - math.sqrt(100)) < 1e-4
-    text("SGD's step shrinks with the gradients. Adam's first does not: it divides by the gradient's size.")
+    text("SGD's step shrinks with the gradients. Adam's first does not, because it divides by the gradient's size.")
 
 
 def a_loss_that_broadcasts() -> None:
@@ -2514,7 +2512,7 @@ def mixed_precision() -> None:
     updates_that_vanish()
     sixteen_stays_sixteen()
     a_scale_for_each_block()
-    range_by_formula()
+    range_by_formula()  # @deeper
     autocast()  # @deeper
     loss_scaling()  # @deeper
     text(
@@ -2590,7 +2588,7 @@ def a_scale_for_each_block() -> None:
             "become 0. fp8's own exponent reaches down to 1/230,000 of its largest."
         ),
         slips={
-            "fp8 with one scale": "It has 4 bits of exponent: a range of its own.",
+            "fp8 with one scale": "It has 4 bits of exponent and so a range of its own.",
             "MXFP4, a scale per 32": "Only the 32 numbers of the outlier's block lose.",
             "every way with one scale": "A floating format with more exponent carries its own range.",
         },
@@ -2605,8 +2603,16 @@ def a_scale_for_each_block() -> None:
     plot(lambda width: strips(few, width), title="One outlier of 64, in fp4: a block's scale costs that block only")
     text(
         "NVFP4's scale of 8 bits per 16 numbers makes 4.5 bits a number. (MX scales are powers of two, rounded up "
-        "here.)"
+        "here.) Hopper applies scales in software (DeepSeek-V3: blocks of 1 × 128 and 128 × 128, fp32 scales, sums "
+        "moved to fp32 every 128 products), Blackwell in hardware. Nemotron 3 Super (120 B, 12 B used, 25 T tokens) "
+        "was pre-trained in NVFP4. Most products in linear layers use these formats; attention, norms, embedding and "
+        "head stay wider."
     )
+    link("https://arxiv.org/abs/2310.10537", "Microscaling Data Formats for Deep Learning", authors="Rouhani et al.")
+    link(
+        "https://arxiv.org/abs/2509.25149", "Pretraining Large Language Models with NVFP4", authors="NVIDIA", date=2025
+    )
+    link("https://arxiv.org/abs/2604.12374", "Nemotron 3 Super", authors="NVIDIA", date=2026)
 
 
 def strips(few: Tensor, width: float) -> Figure:
@@ -2641,17 +2647,9 @@ def range_by_formula() -> None:
     text(
         "From its largest number down to what becomes 0, E4M3 spans 5.7 powers of ten, E5M2 9.9. Of gradients even "
         f"over ten powers, E4M3 with one scale turns {one_scale[0]:.0%} into 0, E5M2, with half the digits, "
-        f"{one_scale[1]:.1%}. With a scale for 32 neighbours that are alike, E4M3 loses none: that is why blocks "
-        "replaced E5M2. Hopper does it in software (DeepSeek-V3: blocks of 1 × 128 and 128 × 128, fp32 scales, sums "
-        "moved to fp32 every 128 products), Blackwell in hardware. Nemotron 3 Super (120 B, 12 B used, 25 T tokens) "
-        "was pre-trained in NVFP4. Not every product uses these formats: most of those in linear layers do; "
-        "attention, norms, embedding and head stay wider."
+        f"{one_scale[1]:.1%}. With a scale for 32 neighbours that are alike, E4M3 loses none, and so blocks replaced "
+        "E5M2."
     )
-    link("https://arxiv.org/abs/2310.10537", "Microscaling Data Formats for Deep Learning", authors="Rouhani et al.")
-    link(
-        "https://arxiv.org/abs/2509.25149", "Pretraining Large Language Models with NVFP4", authors="NVIDIA", date=2025
-    )
-    link("https://arxiv.org/abs/2604.12374", "Nemotron 3 Super", authors="NVIDIA", date=2026)
 
 
 def autocast() -> None:
@@ -2685,7 +2683,7 @@ def loss_scaling() -> None:
     ((weight * 1e-8).sum() * 1024).backward()
     gradient = weight.grad.float() / 1024  # divided in fp32 @inspect gradient
     assert abs(gradient[0].item() / 1e-8 - 1) < 0.01
-    text("`torch.amp.GradScaler` finds the factor. bf16 has fp32's range and needs none: training moved to it.")
+    text("`torch.amp.GradScaler` finds the factor. bf16 has fp32's range and needs no factor, so training moved to it.")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -2704,8 +2702,8 @@ def memory_of_a_training_step() -> None:
     )
     autograd_keeps_inputs()
     a_layer_keeps()
-    from_how_many_tokens()
     two_steps()
+    from_how_many_tokens()  # @deeper
     logits_of_a_language_model()  # @deeper
     text(
         "**So**: one sequence of our run leaves 217 GB, and the peak is in the second backward pass. *To remember: "
@@ -2765,7 +2763,7 @@ def a_layer_keeps() -> None:
     """A layer keeps 40.5 bytes per token and width"""
     text(
         "In the drawing of section 8 these are the bytes beside the boxes. **FlashAttention** never writes the $S "
-        "\\times S$ scores; without it they would be kept, too. For our run, one sequence of 8,192 tokens in 80 layers:"
+        "\\times S$ scores; without it they would also be kept. For our run, one sequence of 8,192 tokens in 80 layers:"
     )
     each = saved_by_layer(8192, 64, 8, 28672, T=1) / 8192  # bytes per token and width @inspect each
     sequence_gb = 80 * saved_by_layer(8192, 64, 8, 28672, T=8192) / 1e9  # @inspect sequence_gb [GB]
@@ -2908,14 +2906,17 @@ def logits_of_a_language_model() -> None:
 
 def using_less_memory() -> None:
     """Using less memory"""
-    text("217 GB of activations and 1.13 TB of the rest do not fit into 80 GB. Which term shrinks, and at which price?")
+    text(
+        "217 GB of activations and 1.13 TB of the rest do not fit into 80 GB. Which term shrinks, and at which price? "
+        "The first cut is nearly free: a batch comes as **micro-batches**, one after the other, down to one sequence."
+    )
     note("Nine minutes. Ask first which term is the largest. Then ZeRO's bars, and the network's roofline.")
-    micro_batches()
     checkpoints()
     zero()
     the_network_has_a_roofline()
     half_the_tokens()
-    a_map_of_the_rest()
+    micro_batches()  # @deeper
+    a_map_of_the_rest()  # @deeper
     what_fits()  # @deeper
     text(
         "**So**: checkpoints leave 10.7 GB of a sequence for at most a third more FLOPs, ZeRO-3 leaves 1.1 GB on each "
@@ -2943,9 +2944,9 @@ def micro_batches() -> None:
     quarters = gradients_of(model, lambda: step(4))  # @stepover
     apart = relative_error(quarters, whole.double())  # @inspect apart @stepover
     assert apart < 1e-6
-    kept = [saved_by_loss(model, inputs[: 8 // n], targets[: 8 // n]) for n in (1, 2, 4)]  # @inspect kept [B] @stepover
-    flops = [count(partial(step, n)).flops_by_operator["aten.mm"] for n in (1, 2, 4)]  # @inspect flops [FLOP] @stepover
-    assert len(set(flops)) == 1 and kept[2] < kept[0] / 3.9
+    kept = [saved_by_loss(model, inputs[: 8 // n], targets[: 8 // n]) for n in (1, 4)]  # @inspect kept [B] @stepover
+    flops = [count(partial(step, n)).flops_by_operator["aten.mm"] for n in (1, 4)]  # @inspect flops [FLOP] @stepover
+    assert flops[0] == flops[1] and kept[1] < kept[0] / 3.9
     text(
         "Activations are divided, FLOPs stay, and gradients are equal up to rounding. (More sums: one more reason for "
         "fp32 gradients, and for 18 bytes.)"
@@ -2963,7 +2964,7 @@ def checkpoints() -> None:
         "One sequence of 8,192 tokens on each card leaves 217 GB. What first?",
         "a checkpoint for each layer",
         choices=["a checkpoint for each layer", "ZeRO-3", "micro-batches", "8-bit states"],
-        why="It is one sequence, so there is nothing to cut into pieces, and its bytes are activations.",
+        why="One sequence cannot be cut into micro-batches, and its bytes are activations.",
         slips={
             "ZeRO-3": "It shards parameters, gradients and states.",
             "micro-batches": "One sequence is the smallest.",
@@ -3271,9 +3272,9 @@ def how_often_to_save() -> None:
         within=0.03,
         hint="In seconds: $M$ = 54 × 86,400 / 419.",
         slips={
-            60: "Hourly saves lose 17%: a failure repeats half an hour of work.",
+            60: "Hourly saves lose 17%, since a failure repeats half an hour of work.",
             1: "With a save each minute, half of the time is saving.",
-            interval / math.sqrt(2) / 60: "The 2 is missing: a failure loses half an interval.",
+            interval / math.sqrt(2) / 60: "The 2 is missing, since a failure loses half an interval.",
         },
     )
     lost = {tau / 60: share_lost(tau, save_time, between_failures) for tau in (60.0, interval, 3600.0)}  # @inspect lost
@@ -3429,7 +3430,7 @@ def homework() -> None:
         within=0,
         hint="Shards 3.25 GB, two layers and a gradient 1.89; a sequence takes 0.84 of inputs and 0.79 of logits.",
         why="44; and 47 by the card's real 85.5 · 10⁹ bytes: both are right, say which.",
-        slips={math.floor(real): "By all of the card's 85.5 · 10⁹ bytes: right, too. Say which."},
+        slips={math.floor(real): "By all of the card's 85.5 · 10⁹ bytes this is right. State which."},
     )
     days = 6 * N * 260e9 / (gpus * H100_BF16 * MFU) / SECONDS_PER_DAY  # for 260 billion tokens @inspect days [d]
     assert round(days, 1) == 9.3
