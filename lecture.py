@@ -391,7 +391,7 @@ def sixteen_bytes() -> None:
     largest = {name: 8 * H100_MEMORY / sum(parts) / 1e9 for name, parts in RECIPES.items()}  # @hide
     table(
         [(name, *parts, sum(parts), largest[name], small_updates(parts)) for name, parts in RECIPES.items()],
-        RECIPE_COLUMNS,
+        ["recipe", "parameter", "gradient", "master", "states", "bytes", "10⁹ on 8 H100s", "small updates"],
     )
     needed_gb = 16 * 70.55e9 / 1e9  # of Llama 3 70B, to the parameter (section 8) @inspect needed_gb [GB]
     cards = math.ceil(needed_gb * 1e9 / H100_MEMORY)  # before anything is computed @inspect cards
@@ -410,7 +410,6 @@ RECIPES = {  # bytes per parameter: parameter, gradient, master copy, optimizer'
     "no master": (2, 2, 0, 8),
     "all bf16": (2, 2, 0, 4),
 }
-RECIPE_COLUMNS = ["recipe", "parameter", "gradient", "master", "states", "bytes", "10⁹ on 8 H100s", "small updates"]
 
 
 def small_updates(recipe: tuple[int, ...]) -> str:
@@ -1018,6 +1017,7 @@ def compute_accounting() -> None:
     what_a_large_product_reaches()
     which_peak()
     find_the_error()  # @deeper
+    what_the_law_counts()  # @deeper
     queued_and_done()  # @deeper
     text(
         "**So**: a product of $(B, D)$ and $(D, K)$ takes $2BDK$ FLOPs; the best large product reaches 0.81 of an "
@@ -1034,12 +1034,16 @@ def one_product() -> None:
     x, w = torch.empty(4096, 512, device="meta"), torch.empty(512, 128, device="meta")  # (B, D), (D, K)
     flops = count(lambda: x @ w).flops  # @inspect flops [FLOP]
     assert flops == 2 * 4096 * 512 * 128
+
+
+def what_the_law_counts() -> None:
+    """What the law counts"""
     systemic_tokens = 1e25 / (6 * 70e9)  # tokens with which a 70B model reaches 1e25 FLOPs @inspect systemic_tokens
     llama_405b = 6 * 405e9 * 15.6e12  # FLOPs of Llama 3 405B @inspect llama_405b [FLOP]
     assert (round(systemic_tokens / 1e12, 1), round(llama_405b / 1e25, 1)) == (23.8, 3.8)
     text(
-        "The scale of it: above 1e25 training FLOPs, European law presumes that a model has *systemic risk*. A 70B "
-        f"model gets there with {systemic_tokens / 1e12:.1f} trillion tokens; Llama 3 405B took {llama_405b:.1e}."
+        "Above 1e25 training FLOPs, European law presumes that a model has *systemic risk*. A 70B model gets there "
+        f"with {systemic_tokens / 1e12:.1f} trillion tokens; Llama 3 405B took {llama_405b:.1e}."
     )
     link("https://artificialintelligenceact.eu/article/51/", "EU AI Act, Article 51", date=2024)
 
@@ -2543,13 +2547,12 @@ def updates_that_vanish() -> None:
 
 def sixteen_stays_sixteen() -> None:
     """So 16 stays 16"""
-    rows = {name: RECIPES[name] for name in [*RECIPES][:4]}  # those of section 1 that keep small updates
-    table([(name, *parts, sum(parts)) for name, parts in rows.items()], [*RECIPE_COLUMNS[:5], "bytes per parameter"])
+    per_parameter = {name: sum(RECIPES[name]) for name in [*RECIPES][:4]}  # @inspect per_parameter
+    assert [*per_parameter.values()] == [16, 16, 18, 12]
     text(
-        "With *autocast* the fp32 parameter itself takes the updates: the first row. Others keep bf16 parameters and a "
-        "separate fp32 **master**. Megatron also adds up gradients in fp32: 18 bytes. Muon keeps one average: 12."
+        "With *autocast* the fp32 parameter itself takes the updates, so all is fp32. Others keep bf16 parameters and "
+        "a separate fp32 **master**. Megatron also adds up gradients in fp32: 18 bytes. Muon keeps one average: 12."
     )
-    assert [sum(parts) for parts in rows.values()] == [16, 16, 18, 12]
     link(
         "https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_optimizer.html",
         "Megatron Core: Distributed Optimizer",
