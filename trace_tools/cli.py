@@ -2,8 +2,8 @@
 
 Exit codes: 0 success (diff: no difference that matters); 1 a difference, a mistake, a failed claim, an expression that
 could not be evaluated, or an exception in the lecture; 2 bad usage, bad input, or an error of the system such as a full
-disk; 3 diff could not judge times; 70 a fault of the tools, whose traceback is printed or kept; 128 + n if signal n ended the
-command.
+disk; 3 diff could not judge times; 70 a fault of the tools, whose traceback is printed or kept; 128 + n if signal n
+ended the command.
 """
 
 from __future__ import annotations
