@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import signal
 import sys
 import time
 import types
@@ -14,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.tracing.probed import Clock, Probed, Trace, listening
+from tests.tracing.probed import Clock, Probed, Trace
 from trace_tools.describing import arrays, torch_modes  # noqa: F401  (else an alarm may arrive in their import)
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recorder import Call
-from trace_tools.util.interpreter import collector_paused
 
 
 def test_ctrl_c_in_a_probe_ends_the_run_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,54 +33,6 @@ def test_ctrl_c_in_a_probe_ends_the_run_like_any_other(tmp_path: Path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         lecture.main()
     assert [step.execution for step in lecture.steps("x = i")] == [1, 2, 3, 4, 5]
-
-
-ALARMS = """
-class Alarm(Exception): pass
-class Thing:
-    def __repr__(self):
-        return "thing" + "." * 10
-def twice(n):
-    z = n * 2  # @inspect z
-    for _ in range(2):
-        z += 1
-    return z
-def main():
-    alarms = 0
-    for i in range(60):
-        try:
-            begin(0.0002 + i * 0.00003, Alarm)
-            while True:
-                x = twice(i)  # @inspect x
-                thing = Thing()  # @inspect thing, repr(thing)
-                assert len([x, x]) == 2
-        except Alarm:
-            alarms += 1
-    return alarms
-"""
-
-
-@pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
-def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path) -> None:
-    """None is taken for an error of a value, or the lecture would wait forever for its timeout; the run stays whole."""
-
-    def begin(seconds: float, error: type[Exception]) -> None:
-        def handler(*_: object) -> None:
-            raise error
-
-        signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    lecture = Probed(ALARMS, "lecture.py", tmp_path / "x.journal", given={"begin": begin})
-    gc.collect()
-    # Python drops what a handler raises in a finalizer, such as of an earlier test's objects
-    with lecture, listening(lecture.recorder, str), collector_paused():
-        assert lecture.module.main() == 60
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    run = lecture.run
-    assert not any(value["type"] == "error" for step in run.steps.values() for *_, value in step.values)
-    assert len(run.steps) >= 60 and all(step.frame in run.frames for step in run.steps.values())
-    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_step_times_equal_the_work_of_each_execution(trace: Trace) -> None:
