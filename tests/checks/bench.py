@@ -1,7 +1,7 @@
 """`make bench`: what tracing costs, as medians with quartiles; plain and traced runs of the same lecture alternate.
 
-    python -m tests.checks.bench                  all benchmarks
-    python -m tests.checks.bench library file     only these
+    python -m tests.checks.bench                  both benchmarks
+    python -m tests.checks.bench file             only one
 
 Other load on the machine affects both sides of a pair. Goals are printed next to the figures; a missed goal is no
 failure.
@@ -26,27 +26,6 @@ from trace_tools.trace.model import Step
 from trace_tools.trace.records import to_plain
 
 Run = Callable[[], float]  # runs something once, returns seconds
-
-LIBRARY = """
-import torch
-
-def train(steps):
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
-    optimizer = torch.optim.Adam(model.parameters())
-    x, y = torch.randn(256, 64), torch.randn(256, 1)
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-def main():
-    losses = train(300)  # @inspect losses @stepover
-"""
 
 # name, source, number of iterations, statements in each, goal in µs
 STATEMENTS = (
@@ -106,13 +85,6 @@ def spread(samples: Sequence[float], unit: str = "", scale: float = 1.0) -> str:
 # ------------------------------------------------------------------------------ the benchmarks
 
 
-def library(folder: str) -> Iterator[str]:
-    """Measure a lecture that spends its time in library code: whole runs, as ratios to plain Python."""
-    bare, ours = rounds(15, plain(LIBRARY), traced(LIBRARY, folder))
-    yield f"300 steps of Adam, plain      {spread(bare, ' ms', 1e3)}"
-    yield f"traced / plain                {spread([b / a for a, b in zip(bare, ours, strict=True)])}   goal 1.03"
-
-
 def statements(folder: str) -> Iterator[str]:
     """Measure the extra cost of a statement, a call, and an inspection."""
     for name, template, n, per, goal in STATEMENTS:
@@ -134,7 +106,7 @@ def file(folder: str) -> Iterator[str]:
     yield f"size    {size / 1e6:.1f} MB, {(size - values) / len(steps):.0f} B a step beyond its values   goal 200"
 
 
-BENCHMARKS = {benchmark.__name__: benchmark for benchmark in (library, statements, file)}
+BENCHMARKS = {benchmark.__name__: benchmark for benchmark in (statements, file)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHMARKS:

@@ -1,12 +1,11 @@
-"""`make fuzz`: run random programs plainly and traced, and reduce each program that differs.
+"""`make fuzz`: run random programs plainly and traced, and print each program that differs.
 
     python -m tests.checks.fuzz                               ten minutes, with a seed from the clock
     python -m tests.checks.fuzz --seconds 3600 --seed 7000    an hour, from this seed on
 
 Each program (`fuzz_programs`) runs in a forked process: as plain Python, and under probes with and without small
 limits. What it prints, its errors with their positions, and its finalizers must be the same. Without limits each
-statement must be recorded as often as it ran, and `x = …  # @inspect x` must record what the program prints next. A
-program that differs is printed, reduced line by line while it differs in the same way.
+statement must be recorded as often as it ran, and `x = …  # @inspect x` must record what the program prints next.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ UNLIMITED = 10**9
 LIMITS = {"within limits": {}, "within small limits": {"limit": 3, "frames": 4}}
 COUNTED = {"limit": UNLIMITED, "frames": UNLIMITED, "steps": UNLIMITED}
 FORK = multiprocessing.get_context("fork")
-PATIENCE_S, REDUCING_S = 60, 120
+PATIENCE_S = 60
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 # Headers of loops are recorded at each evaluation; `try` and declarations are no steps.
 NOT_COUNTED = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Global)
@@ -52,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         text = fuzz_programs.drawn(seed)
         if difference := forked(text):
             found += 1
-            print(f"seed {seed}: {difference}\n\n{reduced(text, forked)}", flush=True)
+            print(f"seed {seed}: {difference}\n\n{text}", flush=True)
         seed += 1
     print(f"{seed - options.seed} programs from seed {options.seed} on, {found} differed")
     return 1 if found else 0
@@ -170,39 +169,6 @@ def miscounted(lecture: Probed, counts: Counter[int]) -> str:
             line = lecture.source.text.splitlines()[one.line - 1].strip()
             return f"line {one.line} ({line}) ran {counts[one.number]} times, {recorded[one.number]} recorded"
     return ""
-
-
-# ------------------------------------------------------------------------------ reduction
-
-
-def reduced(text: str, differs: Callable[[str], str]) -> str:
-    """Delete lines, blocks and directives, and move bodies out of their blocks, while the kind of difference stays."""
-    lines, shrunk, ends = text.splitlines(), True, time.monotonic() + REDUCING_S
-    kind = differs(text).partition("\n")[0]
-    while shrunk:
-        shrunk = False
-        at = len(lines) - 1
-        while at >= 0 and time.monotonic() < ends:
-            for candidate in _smaller(lines, at):
-                joined = "\n".join(candidate) + "\n"
-                if fuzz_programs.compiles(joined) and differs(joined).partition("\n")[0] == kind:
-                    lines, shrunk = candidate, True
-                    break
-            at = min(at, len(lines)) - 1
-    return "\n".join(lines) + "\n"
-
-
-def _smaller(lines: list[str], at: int) -> Iterator[list[str]]:
-    """Yield the program without a line and its block, without only the line, and without the line's directive."""
-    depth = len(lines[at]) - len(lines[at].lstrip())
-    end = at + 1
-    while end < len(lines) and len(lines[end]) - len(lines[end].lstrip()) > depth:
-        end += 1
-    yield [*lines[:at], *lines[end:]]
-    if end > at + 1:
-        yield [*lines[:at], *(line[4:] for line in lines[at + 1 : end]), *lines[end:]]
-    if "  # @" in lines[at]:
-        yield [*lines[:at], lines[at].partition("  # @")[0], *lines[at + 1 :]]
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ def test_programs_cover_the_grammar() -> None:
     assert [word for word in words if not any(word in text for text in texts)] == []
 
 
-def test_differences_are_found_and_reduced() -> None:
-    """Probes change the length of a function's code, and the reduced program still shows this difference."""
-    text = "import sys\nx = 1\ndef main():\n    if x:\n        y = 2\n        print(len(main.__code__.co_code))\n"
-    assert fuzz.reduced(text, fuzz.differences) == "def main():\n    print(len(main.__code__.co_code))\n"
+def test_differences_and_deaths_are_found() -> None:
+    """Probes change the length of a function's code."""
+    assert fuzz.forked("def main():\n    print(len(main.__code__.co_code))\n").startswith("within limits\n")
     assert fuzz.forked("import os\ndef main():\n    os._exit(9)\n") == "died"
