@@ -150,7 +150,7 @@ def days_and_dollars() -> None:
     parameters, tokens, gpus = 8e9, 1e12, 64  # a model of 8 billion parameters reads a trillion tokens
     flops = 6 * parameters * tokens  # why 6? sections 1 and 7 @inspect flops [FLOP]
     speed = gpus * H100_BF16 * MFU  # why 0.4 of the peak? sections 5 and 6 @inspect speed [FLOP/s]
-    days = flops / speed / SECONDS_PER_DAY  # @inspect days [d]
+    days = flops / speed / SECONDS_PER_DAY  # @inspect days [d] @cover
     dollars = days * 24 * gpus * 2.0  # at 2 dollars for an hour of a GPU, assumed @inspect dollars [USD]
     assert (round(days, 1), round(dollars, -3)) == (21.9, 67_000)
     by_function = training_run(parameters, tokens, gpus, H100_BF16, MFU, 2.0)  # @hide @stepover
