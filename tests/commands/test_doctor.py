@@ -87,13 +87,6 @@ def test_trace_never_falls_back_from_gpu_to_cpu(arguments: list[str], tmp_path: 
 
 
 @pytest.mark.slow
-def test_cpu_is_traced_on_request(tmp_path: Path) -> None:
-    options = ("--passes", "1", "--device", "cpu", "--name", "own")
-    result = run_with_smi(H100, tmp_path, "trace", "lecture.py", *options)
-    assert (result.returncode, "rendered/own/trace.yaml" in result.stdout) == (0, True), result.stderr
-
-
-@pytest.mark.slow
 def test_all_checks_on_this_machine(tmp_path: Path) -> None:
     result = run_with_smi("exit 9", tmp_path, "doctor", "--device", "cpu")
     names = {line[6:26].strip() for line in result.stdout.splitlines()}

@@ -14,10 +14,7 @@ from click.testing import CliRunner, Result
 
 from tests.diff.planted import made
 from tests.messages import says
-from tests.programs import require
 from trace_tools.cli import main
-from trace_tools.commands.arguments import open_side
-from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.trace.file import write
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
@@ -99,17 +96,3 @@ def test_make_diff_fails_only_if_diff_does(tmp_path: Path, code: int, status: in
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # set in `make test`
     assert subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path).returncode == status
     assert (tmp_path / "calls").read_text() == "-m trace_tools diff cpu --all\n"
-
-
-def test_trace_may_be_a_file_folder_or_revision(project: Path) -> None:
-    require("git")
-    for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm first"):
-        subprocess.run(["git", *command.split()], check=True, capture_output=True)
-    path = "rendered/cpu/trace.yaml"
-    sides = [open_side(name) for name in (path, "rendered/cpu", f"HEAD:{path}")]
-    assert [side.name for side in sides] == [path, path, f"HEAD:{path}"]
-    assert len({len(side.trace.steps) for side in sides}) == 1
-    with pytest.raises(UsageError, match="HEAD:nothing"):
-        open_side("HEAD:nothing")
-    with pytest.raises(TraceFileError):
-        open_side("nothing")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.diff.plain_tracing import align, lines, traced
 from tests.diff.planted import differ
 from tests.traces import example_trace
-from trace_tools.diff.align.code import SAME, codes_of, common, translated
+from trace_tools.diff.align.code import codes_of, common, translated
 from trace_tools.trace.model import Frame, SourceFile, Step, Trace
 from trace_tools.trace.tree import Tree
 
@@ -24,17 +24,6 @@ def test_unparsable_source_is_matched_line_by_line() -> None:
     a, b = unreadable("x = 1", "y = 2"), unreadable("x = 1", "new = 0", "y = 2")
     assert not codes_of(Tree(a))[0].parsed
     assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
-
-
-def test_code_can_be_compared_without_names_or_constants_and_a_loop_by_its_header() -> None:
-    [source] = codes_of(Tree(traced("y = 2 * 3  # a comment\nz = 2 * 3\nz = 2 * 4\n")))
-    first, second, third, _ = source.functions["<module>"]  # the last is the cell of a script without `main`
-    assert first.exact != second.exact and first.unnamed == second.unnamed
-    assert second.unnamed != third.unnamed and second.bare == third.bare
-    assert (first.names, second.role == third.role) == (("y",), True)
-    loops = (f"for i in range(2):\n    {body}\n" for body in ("x = 1", "y = 2"))
-    a, b = (codes_of(Tree(traced(text)))[0].functions["<module>"] for text in loops)
-    assert a[0].exact == b[0].exact and a[1].exact != b[1].exact
 
 
 def test_renamed_variables_and_functions_keep_their_statements() -> None:
@@ -51,11 +40,6 @@ def test_renamed_variables_and_functions_keep_their_statements() -> None:
     assert {(f.a, f.b, f.how) for f in matching.functions} == changes
     difference = differ(a, b)
     assert {difference.function_of(row) for row in difference.rows} == {"<module>", "multiply"}
-
-
-def test_identical_sources_map_to_themselves() -> None:
-    assert SAME.statement_in_b(0, 7) == SAME.statement_in_a(0, 7) == (0, 7)
-    assert SAME.function_in_b(1, "f") == (1, "f") and not SAME.renamed(1, "f")
 
 
 @settings(max_examples=100)

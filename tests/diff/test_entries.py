@@ -9,7 +9,7 @@ import pytest
 from tests.diff.planted import differ, differ_at, ints, made, with_steps
 from tests.diff.report_cases import html_of, markdown_of
 from trace_tools.diff.difference import Difference, Subject
-from trace_tools.diff.report.entries import ORDER, blocks, entries, entry_of, times_text
+from trace_tools.diff.report.entries import ORDER, blocks, entries, times_text
 from trace_tools.trace.model import Meters, Step, Trace, Value
 
 LONG = "model.blocks[0].attention.projection.weight.detach().reshape(-1)[:128].double().abs()"
@@ -37,13 +37,6 @@ def test_each_finding_is_listed_once(counts: Difference) -> None:
     listed = [(e.row.number, e.finding.subject) for _, _, block_entries in blocks(counts) for e in block_entries]
     assert len(listed) == len(set(listed)) > 0
     assert {aspect for aspect, is_lead, _ in blocks(counts) if not is_lead} == set(ORDER)
-
-
-def test_entry_has_both_sides_and_verdict() -> None:
-    difference = differ_at(6, {"values": ints(y=1)}, {"values": ints(y=2)})
-    [(row, finding)] = difference.findings("values")
-    entry = entry_of(difference, row, finding)
-    assert (entry.line, entry.name, entry.a, entry.b, entry.finding.verdict) == (6, "y", "1", "2", "changed")
 
 
 def test_expressions_that_differ_beyond_their_shown_part_are_numbered() -> None:

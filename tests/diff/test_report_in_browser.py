@@ -43,21 +43,6 @@ def test_page_loads_nothing_logs_no_errors_and_fits_its_window(browser: Any, pag
         assert [name for name in loaded if not name.startswith("data:")] == []
 
 
-def test_position_of_a_difference_is_one_line_on_a_phone(browser: Any, pages: Path) -> None:
-    show(browser, pages / "planted.html", NARROW)
-    heights = "[...document.querySelectorAll('.leads th > span')].map(s => s.getBoundingClientRect().height)"
-    assert 0 < max(ask(browser, heights)) < 30
-
-
-def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
-    colours = set()
-    for scheme in ("light", "dark"):
-        show(browser, pages / "gpu.html", scheme=scheme)
-        colours.add(ask(browser, "getComputedStyle(document.querySelector('figure svg text')).fill"))
-        assert ask(browser, "document.querySelectorAll('figure svg').length") == 1
-    assert len(colours) == 2
-
-
 @pytest.mark.parametrize("report", ["cpu-to-m1", "index"])
 def test_report_in_a_site_searches_rows_and_pages(browser: Any, pages: Path, report: str) -> None:
     show(browser, pages / "two" / f"{report}.html")
