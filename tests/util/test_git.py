@@ -10,7 +10,7 @@ import pytest
 
 from tests.programs import require
 from trace_tools.errors import UsageError
-from trace_tools.util.git import GitError, commit_of, git, show
+from trace_tools.util.git import commit_of, git, show
 
 
 def run(folder: Path, *arguments: str) -> str:
@@ -49,10 +49,10 @@ def test_files_of_a_revision(repository: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("HEAD:three.py", "HEAD:../../three.py", "--output=x:three.py"):
         with pytest.raises(UsageError, match=r"three\.py: neither a file nor REV:path in git: .+"):
             show(name)
-    with pytest.raises(GitError, match=r"not a git command"):
+    with pytest.raises(UsageError, match=r"not a git command"):
         git("no-such-command")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(GitError, match="git is not installed"):
+    with pytest.raises(UsageError, match="git is not installed"):
         git("status")
 
 

@@ -18,8 +18,7 @@ from urllib.parse import unquote
 from trace_tools.errors import UsageError
 
 _OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # the start of a path that is not relative, or of a URL
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in a file
+_NOT_A_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # control characters, and what no file can encode
 _FRESH = re.compile(r"\..+\.[0-9a-f]{8}")  # a file that is being written
 DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of the files written there
@@ -33,26 +32,18 @@ def replace_file(path: Path, content: bytes | str, *, durable: bool = False) -> 
     """
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
     try:
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-        if durable:
-            with suppress(OSError):  # the folder, so that the name survives a power failure
-                descriptor = os.open(path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-    except OSError as error:
-        raise UsageError(f"{path}: can't be written: {error.strerror or error}") from None
+        with open(temporary, "xb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise UsageError(f"{path}: can't be written: {error.strerror or error}") from None
+        raise
 
 
 def sweep(folder: Path) -> None:
@@ -106,10 +97,8 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
 def why_not_inside(path: str) -> str | None:
     """Return why a relative path could leave its folder, or None if it cannot."""
     plain = unquote(path).strip()  # as a browser reads it
-    if not plain or _CONTROL.search(plain) or _SURROGATE.search(path):
+    if not plain or _NOT_A_NAME.search(plain):
         return f"found {path[:80]!r}; expected a file's path"
-    if _OUTSIDE.match(plain):
-        return f"found {path[:80]!r}; expected a relative path"
-    if "\\" in plain or ".." in plain.split("/"):
+    if _OUTSIDE.match(plain) or "\\" in plain or ".." in plain.split("/"):
         return f"found {path[:80]!r}; expected a path that stays in the folder, with forward slashes"
     return None

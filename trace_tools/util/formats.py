@@ -25,13 +25,8 @@ RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # spelling of these units after a p
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 
-DIMENSIONS = 64  # most dimensions of a tensor that are written: as many as NumPy supports
-
-
 _WORD_AT_END, _WORD_AT_START = re.compile(r"[\w.'-]+\Z"), re.compile(r"[\w.'-]")
-
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
-
 _CONTROLS = re.compile(r"(\r|\x08+|\x1b\[[0-9;?]*[A-Za-z])")  # of a terminal
 
 _KINDS = {"float": "f", "bfloat": "bf", "complex": "c", "int": "i", "uint": "u"}
@@ -102,8 +97,7 @@ def number(value: bool | int | float, digits: int = 4) -> str:
 
 
 def aligned(values: Sequence[int | float], digits: int = 5, least: int = 1) -> list[str] | None:
-    """Format the numbers of a column with the same number of decimals: ["0.50", "12.25"]; None if that would lose too
-    much.
+    """Format numbers with the same number of decimals: ["0.50", "12.25"]; None if that would lose too much.
 
     The largest number has `digits` digits, or up to seven if the smallest positive number would otherwise have fewer
     than `least` significant digits. Decimals that are 0 in all numbers are dropped: whole numbers give ["3", "12"].
@@ -114,30 +108,21 @@ def aligned(values: Sequence[int | float], digits: int = 5, least: int = 1) -> l
         return None
     before = math.floor(math.log10(most)) + 1
     decimals = max(digits - before, int(before <= 6)) if before > 0 else 4 - before
-
-    def is_enough(decimals: int) -> bool:
-        return all(round(size * 10**decimals) >= 10 ** (least - 1) or round(size, decimals) == size for size in sizes)
-
-    while not is_enough(decimals):
+    while any(round(size * 10**decimals) < 10 ** (least - 1) and round(size, decimals) != size for size in sizes):
         if max(before, 0) + decimals >= 7:
             return None
         decimals += 1
+    while decimals and all(round(size, decimals - 1) == round(size, decimals) for size in sizes):
+        decimals -= 1
     comma = "," if most >= 10_000 else ""
-    texts = [f"{value:{comma}.{decimals}f}" for value in values]
-    finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
-    unused = min((len(text) - len(text.rstrip("0")) for text in finite), default=0) if decimals else 0
-    cut = unused + (unused == decimals) if unused else 0  # with the point
-    return [
-        text[: len(text) - cut] if math.isfinite(value) else text for text, value in zip(texts, values, strict=True)
-    ]
+    return [f"{value:{comma}.{decimals}f}" for value in values]
 
 
 def _scientific(value: int, digits: int) -> str:
     """Format an integer of any size, even beyond the range of floats, as `d.ddde+n`."""
-    text = str(abs(value)) if value.bit_length() < 10_000 else None
-    if text is None:
+    if value.bit_length() >= 10_000:
         return f"an integer of {value.bit_length():,} bits"
-    text = str(abs(round(value, digits - len(text))))
+    text = str(abs(round(value, digits - len(str(abs(value))))))
     mantissa = text[0] + "." + text[1:digits].rstrip("0")
     return ("-" if value < 0 else "") + mantissa.rstrip(".") + f"e+{len(text) - 1}"
 
@@ -168,14 +153,11 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
         return byte_size(value, digits, decimal=decimal)
     if unit in ("s", "seconds"):
         return duration(value * 1e9, digits)
-    if unit in SI_UNITS:
-        unit = RATES.get(unit, unit)
-        if abs(value) < 1e21:
-            return _scaled(value, SI, digits, unit)
-        text = _scientific(value, digits) if isinstance(value, int) else f"{value:.{digits}g}"
-        return f"{tidy_exponents(text)} {unit}"  # beyond the known prefixes
+    unit = RATES.get(unit, unit)
+    if unit in SI_UNITS and abs(value) < 1e21:  # beyond are no prefixes
+        return _scaled(value, SI, digits, unit)
     if isinstance(value, int):
-        return f"{number(value)} {unit}"
+        return f"{number(value, digits)} {unit}"
     if 1e4 <= abs(value) < 1e15:
         return f"{value:,.0f} {unit}"
     return f"{tidy_exponents(f'{value:.{digits}g}')} {unit}"
@@ -188,8 +170,7 @@ def unit_of(label: str) -> str | None:
 
 
 def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
-    """Return a column's label with a prefix that suits its median, and the factor of the prefix: ("rate, GFLOP/s",
-    1e9).
+    """Return a column's label with a prefix for its median, and the prefix's factor: ("rate, GFLOP/s", 1e9).
 
     The label must end in the unit or be the unit: a rate, seconds, or FLOP ("FLOPs" is a count and stays exact). Other
     labels are unchanged.
@@ -213,9 +194,7 @@ def byte_size(count: int | float, digits: int = 4, *, decimal: bool | None = Non
 
 
 def is_decimal(counts: Iterable[int | float], digits: int = 4) -> bool:
-    """Return whether numbers of bytes are powers of ten: at least half are exact with SI prefixes, and none with
-    IEC.
-    """
+    """Return whether numbers of bytes are powers of ten: half or more are exact with SI prefixes, none with IEC."""
     parts = [count for count in counts if count]
     exact = [sum(_is_exact(count, prefixes, digits) for count in parts) for prefixes in (SI, IEC)]
     return bool(parts) and 2 * exact[0] >= len(parts) and not exact[1]
@@ -288,9 +267,8 @@ def shape(numbers: Sequence[int]) -> str:
 
 
 def sizes(numbers: Sequence[int]) -> str:
-    """Format sizes or strides: "4, 4"; of very many dimensions the first ones and their number."""
-    shown = ", ".join(str(number) for number in numbers[:DIMENSIONS])
-    return shown if len(numbers) <= DIMENSIONS else f"{shown}, … {len(numbers):,} in all"
+    """Format sizes or strides: "4, 4"."""
+    return ", ".join(map(str, numbers))
 
 
 def spoken(kind: str, text: str) -> str:

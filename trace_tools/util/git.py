@@ -13,46 +13,31 @@ from pathlib import Path
 
 from trace_tools.errors import UsageError
 
-LONGEST_S = 120.0  # time limit for git
 
+def git(*arguments: str, folder: Path | None = None) -> bytes:
+    """Run git in a folder (default: the current one) and return its output.
 
-class GitError(UsageError):
-    """git cannot be run, or failed: the message is the first line of git's own."""
-
-
-def git(*arguments: str, folder: Path | None = None, longest_s: float = LONGEST_S) -> bytes:
-    """Run git in a folder (default: the current one) and return its output. Raises `GitError`.
-
-    Only use commands that do not write: `status` would refresh the index.
+    Raises `UsageError` with the first line of git's own message if it cannot be run, or fails.
     """
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # else `status` would refresh the index
+    command, null = ["git", *arguments], subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=longest_s,
-            check=False,
-        )
+        done = subprocess.run(command, cwd=folder, env=environment, stdin=null, capture_output=True, timeout=120)
     except FileNotFoundError:
-        raise GitError("git is not installed") from None
+        raise UsageError("git is not installed") from None
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise GitError(str(error).splitlines()[0]) from None
+        raise UsageError(str(error).splitlines()[0]) from None
     if done.returncode != 0:
         stderr = done.stderr.decode(errors="replace").strip().splitlines() or [f"git exited with {done.returncode}"]
-        raise GitError(stderr[0].removeprefix("fatal: "))
+        raise UsageError(stderr[0].removeprefix("fatal: "))
     return done.stdout
 
 
 def show(argument: str) -> bytes:
-    """Return a file of a revision, named as for `git show`: `REV:path` is relative to the root of the repository,
-    `REV:./path` to the current folder. Raises `UsageError` if git has no such file.
-    """
+    """Return the file `REV:path`, or `REV:./path` from the current folder. Raises `UsageError` if git has none."""
     try:
         return git("show", "--no-textconv", "--end-of-options", argument)  # a name may begin with a dash
-    except GitError as error:
+    except UsageError as error:
         raise UsageError(f"{argument}: neither a file nor REV:path in git: {error}") from None
 
 
@@ -80,6 +65,6 @@ def is_committed(path: Path) -> bool:
 def _output(folder: Path, *arguments: str) -> str:
     """Return git's output without the final newline, or "" if git fails."""
     try:
-        return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
-    except GitError:
+        return git(*arguments, folder=folder).decode(errors="replace").strip()
+    except UsageError:
         return ""

@@ -19,10 +19,7 @@ from typing import Any
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause cycle collection in the `with` block.
-
-    Objects under construction are then not scanned repeatedly, and no `__del__` of a cycle runs in the block.
-    """
+    """Pause cycle collection in the `with` block, which then scans no object twice and runs no `__del__` of a cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
