@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.pages.lectures import LECTURE, blocks_of, failing, first_section, lecture, number, rows
 from tests.pages.recording import Recording, matrix, of_section
-from trace_tools.pages.content.compose import fold, in_emitted_order, make_document
+from trace_tools.pages.content.compose import in_emitted_order, make_document
 from trace_tools.pages.content.lecture import lecture_of
 from trace_tools.pages.document import (
     Block,
@@ -80,11 +80,6 @@ def test_calls_with_narrative_become_parts_and_others_nest() -> None:
     assert (call.name, call.number, call.total, call.shown) == ("helper", 1, 1, "open")
     assert call.header is not None and call.header.arguments == (("a", number(2)),)
     assert shown_code(call.blocks).splitlines() == ["def helper(a):", "    b = a + 1", "    return b"]
-
-
-def test_each_heading_has_an_anchor_of_its_own() -> None:
-    [narration] = fold([Narration(Text(text="## A\n\n## A\n\n## A 2\n\n## A"), 1)])
-    assert isinstance(narration, Narration) and len({heading.anchor for heading in narration.headings}) == 4
 
 
 def test_repeated_calls_show_their_code_once() -> None:
@@ -276,11 +271,6 @@ def test_the_share_of_runs_is_put_into_words() -> None:
     assert said_in_runs(narrative, Step(0, 0, 0, 1), 6) == "this is the text of 4 of 6 runs"
     assert said_in_runs(narrative, Step(0, 0, 0, 1), None) == "this is the text of most runs"
     assert said_in_runs(Text(text=""), Step(0, 0, 0, 1), 6) is None
-
-
-def test_a_call_has_narrative_if_it_said_something() -> None:
-    calls = [block for block in blocks_of(first_section(lecture().trace()).blocks) if isinstance(block, Call)]
-    assert {call.name: call.has_narrative for call in calls} == {"inner": True, "helper": False}
 
 
 def test_failures_have_the_line_numbers_of_the_edited_text() -> None:

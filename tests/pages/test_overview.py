@@ -78,18 +78,6 @@ def test_a_failure_outside_the_sections_is_on_the_index() -> None:
     assert 'Code outside the sections failed. <a href="setup.html#L1">' in index
 
 
-def test_headings_are_in_order() -> None:
-    recording, f = of_section("a()\nb()\nd()")
-    for code, more in {
-        "a()": {"narrative": [Text(text="## First")]},
-        "b()": {"narrative": [Text(text="## Second\n\nText.\n\n#### Deep")]},
-        "d()": {"narrative": [Text(text="### Third")]},
-    }.items():
-        recording.step(f, code, **more)
-    headings = first_section(recording.trace()).headings
-    assert [(line.text, line.level) for line in headings] == [("First", 2), ("Second", 2), ("Deep", 4), ("Third", 3)]
-
-
 def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) -> None:
     other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
     plain = traced(1, versions=[("python", "3.12.1"), ("numpy", "2.4.6")])

@@ -227,12 +227,3 @@ def test_results_from_a_hostile_trace_contain_no_markup(browser: Any, site: Path
         assert ask(browser, "document.querySelectorAll('#search-found :not(a, span, code, mark)').length") == 0
         assert ask(browser, "window.pwned") is None
     assert browser.get_log("browser") == []
-
-
-def test_contents_list_sections_and_headings(browser: Any, searched_site: Path) -> None:
-    show(browser, searched_site / "cpu" / "00-strides.html")
-    script = "[...document.querySelectorAll('.contents li > a')].map(link => link.innerText.replace(/\\s+/g, ' '))"
-    sections = ["0 Strides and storage", "Views of storage", "1 What it costs", "2 Many small layers"]
-    assert ask(browser, script) == [*sections, "Code outside the sections"]
-    browser.find_element("css selector", "nav.turn a").click()
-    assert browser.current_url.endswith("01-costs.html")

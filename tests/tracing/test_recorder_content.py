@@ -237,14 +237,6 @@ def inner(i):
 """).check(of=left)  # fmt: skip
 
 
-def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
-    lecture = Probed("def main():\n    f()\ndef f():\n    raise SystemExit(3)\n", "lecture.py", tmp_path / "x.journal")
-    with pytest.raises(SystemExit):
-        lecture.main()
-    assert lecture.steps("f()")[0].raised == {"type": "SystemExit", "message": "3", "origin_line": 4}
-    assert not lecture.recorder.calls
-
-
 # ------------------------------------------------------------------------------ calls
 
 

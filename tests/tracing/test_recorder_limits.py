@@ -52,31 +52,6 @@ def part(i):
     assert omitted(lecture, "work(1)") == [(6, 6), (7, 7), (8, 8)]
 
 
-def test_nested_loops_count_by_statement(trace: Trace) -> None:
-    lecture = trace("""
-def main():
-    for i in range(10):
-        for j in range(50):  #: [*range(1, 51), *range(461, 511)]
-            x = work(1)  # @inspect i, j  #: [*range(1, 51), *range(451, 501)]
-""").check("execution")  # fmt: skip
-    assert omitted(lecture, "x = work(1)") == [(400, 400)]
-    inspected = [[value[2]["value"] for value in step.values] for step in lecture.steps("x = work(1)")]
-    assert inspected == [[i, j] for i in (0, 9) for j in range(50)]
-
-
-def test_with_statement_times_include_enter_and_exit(trace: Trace) -> None:
-    lecture = trace("""
-class Manager:
-    def __enter__(self): work(10)
-    def __exit__(self, *args): work(1)
-def main():
-    for i in range(10):
-        with Manager():  #: [11] * 4
-            work(100)
-""", limit=4).check("ns")  # fmt: skip
-    assert omitted(lecture, "with Manager") == [(6, 66)]
-
-
 # ------------------------------------------------------------------------------ calls
 
 CALLS = """

@@ -30,7 +30,6 @@ from trace_tools.errors import UsageError
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.file import load, write
 from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
-from trace_tools.tracing.job import Job
 from trace_tools.tracing.options import DEFAULTS, OPTIONS, TraceOptions, flag_of
 from trace_tools.tracing.tracer import StoppedError, Tracer
 
@@ -248,41 +247,6 @@ def test_a_lecture_that_raises_leaves_a_partial_trace(
     assert (tmp_path / "rendered/cpu/partial/trace.yaml").exists()
 
 
-KILLED = """
-import os, signal, threading, time
-def main():
-    first()
-    second()
-def first():
-    x = 1  # @inspect x
-def second():
-    total = 0
-    for i in range(200):
-        total += f(i)  # @inspect total
-        if i == 120:
-            print("soon")
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
-            time.sleep(60)
-def f(i):
-    return i
-"""
-
-
-def test_killed_process_leaves_its_steps(traced: Traced) -> None:
-    """The second section and its loop are running: the first executions are certain, with their calls."""
-    trace, errors = traced(KILLED)
-    assert errors == ["incomplete: killed by SIGKILL at line 15 (pass 1)"]
-    recorded = values(trace)
-    assert recorded["x"].value == 1 and recorded["total"].value == sum(range(50))
-    added, returned = steps(trace, "total +="), steps(trace, "return i")
-    assert [step.execution for step in added] == [*range(1, 51)]
-    assert [call.of for call in calls(trace, "f")] == [step.id for step in added]
-    assert len(returned) == 50 and all(step.cold_ns for step in (*added, *returned))
-    assert steps(trace, "print")[0].stdout == "soon\n"
-    open_steps = [*steps(trace, "    second()"), *steps(trace, "sleep")]
-    assert [step.cold_ns for step in open_steps] == [None, None], "these had not ended"
-
-
 WAITING = """
 import time
 def main():
@@ -493,15 +457,6 @@ def test_generators_that_end_after_a_run_are_not_recorded(traced: Traced) -> Non
     assert (errors, trace.run.complete, trace.run.dropped) == ([], True, [])
 
 
-def test_output_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "talks").mkdir()
-    (tmp_path / "talks/one.py").write_text("def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n")
-    monkeypatch.chdir(tmp_path)
-    traced = Tracer(Path("talks/one.py"), Path("out"), TraceOptions(passes=1)).run()
-    assert [process.ended for process in traced.trace.run.processes] == ["complete"]
-    assert traced.trace.run.dropped == []
-
-
 # ------------------------------------------------------------------------------ mistakes of the tools
 
 MERGING, RECORDER, WORKER = (f"tracing/{name}.py" for name in ("merge/merging", "recorder/recorder", "worker"))
@@ -555,14 +510,3 @@ def test_trace_has_the_options_of_the_table() -> None:
     for name in OPTIONS:
         assert flag_of(name) in by_name[name].opts
         assert by_name[name].default in (getattr(DEFAULTS, name), None)
-
-
-def test_a_job_is_read_as_it_was_written(tmp_path: Path) -> None:
-    options = TraceOptions(only="part", draft=True)
-    job = Job("/course/l\udc80cture.py", "x = 1\n", options, skipped=("one",))
-    job.write(tmp_path)
-    assert Job.read(tmp_path) == job
-
-
-def test_recorded_options_are_fields_of_a_run() -> None:
-    assert TraceOptions(passes=5).recorded().keys() == {"passes", "seed", "limit", "only", "keep_going", "inspect_all"}

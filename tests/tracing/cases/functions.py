@@ -1,16 +1,14 @@
 # ruff: noqa
 # fmt: off
-"""Functions as objects: decorators, functools, signatures, sources, pickles, contexts, recursion, threads."""
+"""Functions as objects: decorators, functools, signatures, sources, pickles, contexts, recursion."""
 
 import contextlib
 import functools
 import inspect
 import pickle
 import sys
-import threading
 import types
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 
 def logged(*labels, log):
@@ -180,45 +178,8 @@ def recursions(log):
     log.append([count[0] > 100, even(20)])  # the count is a few less than in plain Python
 
 
-# ------------------------------------------------------------------------------ threads
-
-local = threading.local()
-
-
-def worker(n, results):  # @inspect n
-    local.value = n
-    for i in range(n):  # @inspect i
-        results.append((n, i, local.value))
-    return n
-
-
-def failing(message):
-    raise ValueError(message)
-
-
-def produce(n):
-    for i in range(n):
-        yield i, threading.current_thread() is threading.main_thread()
-
-
-def threads(log):
-    results = []
-    started = [threading.Thread(target=worker, args=(n, results)) for n in range(4)]
-    for thread in started: thread.start()
-    for thread in started: thread.join()
-    log.append([sorted(results), hasattr(local, "value")])
-    with ThreadPoolExecutor(2) as pool:
-        log.append(sorted(pool.map(worker, range(3), [results] * 3)))
-        try:
-            pool.submit(failing, "in a pool").result()
-        except ValueError as error:
-            log.append((str(error), error.__traceback__.tb_lineno))
-        g = produce(3)
-        log.append([next(g)] + [pool.submit(next, g).result() for _ in range(2)])
-
-
 def main():
     log = []
-    for scene in (as_objects, recursions, threads):
+    for scene in (as_objects, recursions):
         scene(log)
     return log

@@ -1,24 +1,15 @@
-"""Every way to numba: decorators, names for them, calls with the function, helpers, classes."""
-# needs numba
-import importlib
+"""What numba compiles has no probes; `test_compiled` has all ways to numba, this one of each kind of result."""
 
+# needs numba
 import numba as nb
 import numpy as np
 from numba import float64, guvectorize, int64
 from numba.experimental import jitclass
 
-fast = {"njit": importlib.import_module("numba").njit}["njit"](cache=True)
-
 
 def main():
     decorated()
     called()
-
-
-@fast
-def twice(x):
-    y = x * 2
-    return y
 
 
 @guvectorize([(float64[:], float64[:])], "(n)->()")
@@ -38,41 +29,9 @@ class Counter:
         return self.n
 
 
-class Model:
-    @staticmethod
-    @nb.njit
-    def step(x):
-        y = x + 10
-        return y
-
-
 def decorated():
     counter = Counter(3)
-    print(twice(3), summed(np.arange(5.0)), counter.up(), counter.up(), Model.step(1))
-
-
-class Fast:
-    def __init__(self, function):
-        self.function = nb.jit(nopython=True)(function)
-
-    def __call__(self, *args):
-        return self.function(*args)
-
-
-@Fast
-def a(x):
-    y = x + 2
-    return y
-
-
-def c(x):
-    y = x + 4
-    return y
-
-
-compiled = []
-for function in (c,):
-    compiled.append(nb.njit(function))
+    print(summed(np.arange(5.0)), counter.up(), counter.up())
 
 
 def largest(x):
@@ -83,7 +42,7 @@ def largest(x):
 
 
 def called():
-    print(a(0), compiled[0](0), nb.njit(largest)(np.arange(3.0)))
+    print(nb.njit(cache=True)(largest)(np.arange(3.0)))
 
 
 if __name__ == "__main__":
