@@ -84,13 +84,3 @@ def test_runs_leave_no_files_and_processes(
     assert list(folder.iterdir()) == []
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK))
     assert not any(str(10**6 + os.getpid()).encode() in line for line in lines)
-
-
-def test_failing_and_unknown_sections_are_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "tiny.py"
-    path.write_text("def main():\n    first()\ndef first():\n    1 / 0\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="ZeroDivisionError"):
-        mutate.main(["first", "--lecture", str(path)])
-    with pytest.raises(SystemExit):
-        mutate.main(["nowhere", "--lecture", str(path)])
-    assert "'nowhere'" in capsys.readouterr().err

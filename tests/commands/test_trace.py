@@ -13,7 +13,7 @@ from tests.messages import says
 from trace_tools.cli import main
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.file import load
-from trace_tools.trace.model import Step, Trace
+from trace_tools.trace.model import Step
 
 
 @pytest.fixture(autouse=True)
@@ -87,36 +87,23 @@ def part():
 
 
 @pytest.mark.slow
-def test_draft_is_one_run_without_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draft_is_one_run_with_the_values_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace measures peaks and counts the operators of each step in a further run; a draft runs once."""
     monkeypatch.delenv(STORED)
-
-    def traced(*options: str) -> Trace:
-        result = trace(DRAFTED, "--device", "cpu", *options)
-        assert result.exit_code == 0, result.output
-        return load(next(Path("rendered").glob("*/trace.yaml"))).trace
-
-    drafted = traced("--draft")
-    assert drafted.machine.peaks == []
-    assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [("pass 1", "complete", None)]
-    assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
-    assert len([peak for peak in traced("--passes", "1").machine.peaks if peak.measured and peak.per_second]) == 5
-
-
-@pytest.mark.slow
-def test_draft_has_the_values_of_a_trace() -> None:
-    """A trace counts the operators of each step in a further run; a draft runs once."""
-    path = Path("rendered/cpu/trace.yaml")
-    recorded = []
+    counted = "from trace_tools import count\n    c = count(lambda: x @ y)  # @inspect c\n    assert"
+    source, traces = DRAFTED.replace("assert", counted), []
     for options in (["--passes", "1"], ["--draft"]):
-        counted = "from trace_tools import count\n    c = count(lambda: x @ y)  # @inspect c\n    assert"
-        source = DRAFTED.replace("assert", counted)
-        result = trace(source, "--device", "cpu", *options)
+        result = trace(source, "--device", "cpu", "--name", "cpu", *options)
         assert result.exit_code == 0, result.output
-        recorded.append([event for event in load(path).trace.steps if isinstance(event, Step)])
-    in_trace, in_draft = recorded
-    assert [(s.line, s.values, s.claim) for s in in_trace] == [(s.line, s.values, s.claim) for s in in_draft]
-    assert [s.meters.flops for s in in_trace if s.meters and s.meters.flops] == [2 * 1024 + 65, 1024, 1024, 65]
-    assert not any(s.meters for s in in_draft)
+        traces.append(load(Path("rendered/cpu/trace.yaml")).trace)
+    whole, draft = traces
+    assert draft.machine.peaks == [] and draft.machine.threads == torch.get_num_threads()
+    assert [(p.name, p.ended, p.warm_ns) for p in draft.run.processes] == [("pass 1", "complete", None)]
+    assert len([peak for peak in whole.machine.peaks if peak.measured and peak.per_second]) == 5
+    of_whole, of_draft = ([event for event in one.steps if isinstance(event, Step)] for one in traces)
+    assert [(s.line, s.values, s.claim) for s in of_whole] == [(s.line, s.values, s.claim) for s in of_draft]
+    assert [s.meters.flops for s in of_whole if s.meters and s.meters.flops] == [2 * 1024 + 65, 1024, 1024, 65]
+    assert not any(s.meters for s in of_draft)
 
 
 @pytest.mark.slow

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.lecture.test_vocabulary import narrative_of
 from trace_tools import plot, table
 from trace_tools.lecture.data_frames import MOST_ROWS, rows_of, series_of
-from trace_tools.lecture.vocabulary import listening
-from trace_tools.trace.model import Narrative
 
 COLUMNS = {"city": ["Ulm", "Bonn", "Kiel"], "people": [126, 336, 246], "area": [118.7, math.inf, 118.65]}
 
@@ -19,14 +17,6 @@ COLUMNS = {"city": ["Ulm", "Bonn", "Kiel"], "people": [126, 336, 246], "area": [
 def frames() -> list[Any]:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     return [pandas.DataFrame(COLUMNS), polars.DataFrame(COLUMNS)]
-
-
-def narrative_of(call: Callable[..., None], *arguments: object, **options: object) -> Narrative:
-    narratives: list[Narrative] = []
-    with listening(narratives.append):
-        call(*arguments, **options)
-    [narrative] = narratives
-    return narrative
 
 
 def test_frame_becomes_a_table_or_a_plot() -> None:
