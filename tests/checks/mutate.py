@@ -23,6 +23,7 @@ import signal
 import sys
 import tempfile
 import time
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -115,14 +116,22 @@ class Lecture:
         exec(code, vars(self.module))
 
     def faults(self, section: str) -> Iterator[Fault]:
-        """Yield every fault in the functions that the section reaches."""
+        """Yield every fault in the functions that the section reaches in its own part of the file, without drawings.
+
+        A section that only uses what another one teaches has no claims about it.
+        """
         reached, waiting = {"sizes"}, [section]  # claims hold for all sizes
+        begins = [self.definitions[name].lineno for name in self.sections]
         while waiting:
             if (name := waiting.pop()) in reached or name not in self.definitions:
                 continue
             reached.add(name)
-            nodes = [*ast.walk(self.definitions[name])]
+            definition = self.definitions[name]
+            nodes = [*ast.walk(definition)]
             waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
+            drawn = "-> Figure" in ast.unparse(definition)
+            if drawn or self.sections[bisect(begins, definition.lineno) - 1] != section:
+                continue
             for node in self._relevant(nodes[1:]):
                 if mutate(other := copy.deepcopy(node)):
                     change = f"{ast.unparse(node)} → {ast.unparse(other)}".replace(repr(LEFT_OUT), LEFT_OUT)
