@@ -21,12 +21,9 @@ import torch
 
 from tests.cases_in_one import each
 from tests.javascript import evaluated
-from trace_tools.lecture.vocabulary import listening
-from trace_tools.presentation.prose import slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
 from trace_tools.trace import explorations
-from trace_tools.trace.model import Narrative, Table
 
 LECTURE = Path(__file__).parents[1] / "lecture.py"
 SOURCE = LECTURE.read_text(encoding="utf-8")
@@ -207,21 +204,6 @@ def test_lecture_runs_as_plain_python(tmp_path: Path) -> None:
     assert time.monotonic() - started < 150
     if not torch.cuda.is_available():  # a CUDA context alone takes gigabytes
         assert usage.ru_maxrss * 1024 < 4e9
-
-
-def test_links_between_sections_lead_to_headings(lecture: ModuleType) -> None:
-    narratives: list[Narrative] = []
-    with listening(narratives.append):
-        lecture.size_the_run()
-    cells = [str(cell) for n in narratives if isinstance(n, Table) for row in n.rows for cell in row]
-    links = set(re.findall(r"\]\(([^)]*)\)", " ".join(cells)))
-    assert len(links) == 6
-    anchors = set()
-    for number, section in enumerate(SECTIONS):
-        titles = [slug(str(ast.get_docstring(FUNCTIONS[name])).partition("\n")[0]) for name in reachable(section)]
-        page = f"{number:02d}-{slug(section)}.html"
-        anchors |= {f"{page}#{title}" for title in titles if titles.count(title) == 1}
-    assert links - anchors == set()
 
 
 EXPLORED = sorted(

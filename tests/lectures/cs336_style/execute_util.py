@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from arxiv_util import arxiv_reference, is_arxiv_link
-from file_util import cached
 from reference import Reference
+
+_shown = []
 
 
 @dataclass(frozen=True)
@@ -15,29 +16,18 @@ class Rendering:
     external_link: Reference | None = None
 
 
-_shown: list[Rendering] = []
-
-
 def text(message: str, style: dict | None = None, verbatim: bool = False):
-    look = {"fontFamily": "monospace", "whiteSpace": "pre"} if verbatim else {}
-    for line in message.split("\n") if verbatim else [message]:
-        _shown.append(Rendering("markdown", line, look | (style or {})))
+    _shown.append(Rendering("markdown", message, style))
 
 
 def image(url: str, style: dict | None = None, width: int | str | None = None):
-    path = cached(url, "image") if url.startswith("http") else url
-    _shown.append(Rendering("image", path, (style or {}) | {"width": width}))
+    _shown.append(Rendering("image", url, style))
 
 
 def link(arg=None, style: dict | None = None, **kwargs):
-    if arg is None:
-        arg = Reference(**kwargs)
-    elif isinstance(arg, str):
+    if isinstance(arg, str):
         arg = arxiv_reference(arg) if is_arxiv_link(arg) else Reference(url=arg)
-    if isinstance(arg, Reference):
-        _shown.append(Rendering("link", style=style or {}, external_link=arg))
-    else:
-        _shown.append(Rendering("link", arg.__name__, style or {}))
+    _shown.append(Rendering("link", None, style, arg or Reference(**kwargs)))
 
 
 def pop_renderings() -> list[Rendering]:
