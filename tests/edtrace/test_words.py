@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from tests.cases_in_one import each
-from tests.traces import example_trace
 from trace_tools.edtrace.words import NotFetchedWarning, NotShownWarning, Piece, adopt_words, join_pieces
 from trace_tools.lecture.vocabulary import listening
-from trace_tools.trace.file import load, write
-from trace_tools.trace.model import Narrative, Note, Step, Table, Text, Video
+from trace_tools.trace.model import Narrative, Note, Table, Text, Video
 
 NAMES = {"edtrace", "execute_util", "file_util", "arxiv_util", "reference"}
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
@@ -198,14 +196,3 @@ def test_pieces_of_a_step_are_joined_to_lines(pieces: list[str], lines: list[str
         joined[-1:] = [one] if one is not None else [*joined[-1:], new]
     assert [it["text"] for it in joined] == lines
     assert join_pieces({"kind": "image", "url": "a.png"}, {"kind": "text", "text": "a"}) is None
-
-
-def test_a_piece_is_a_text_in_the_file(tmp_path: Path) -> None:
-    trace = example_trace()
-    position = next(n for n, event in enumerate(trace.steps) if isinstance(event, Step) and event.narrative)
-    step = trace.steps[position]
-    assert isinstance(step, Step) and step.narrative is not None
-    step.narrative[:] = [Piece(text="a [b](<https://example.org>)")]
-    write(trace, tmp_path / "trace.yaml")
-    loaded = load(tmp_path / "trace.yaml").trace.steps[position]
-    assert isinstance(loaded, Step) and loaded.narrative == [Text(text="a [b](<https://example.org>)")]
