@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import random
 import re
 import struct
 import subprocess
@@ -20,10 +19,8 @@ import pytest
 import torch
 
 from tests.cases_in_one import each
-from tests.javascript import evaluated
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
-from trace_tools.trace import explorations
 
 LECTURE = Path(__file__).parents[1] / "lecture.py"
 SOURCE = LECTURE.read_text(encoding="utf-8")
@@ -204,34 +201,6 @@ def test_lecture_runs_as_plain_python(tmp_path: Path) -> None:
     assert time.monotonic() - started < 150
     if not torch.cuda.is_available():  # a CUDA context alone takes gigabytes
         assert usage.ru_maxrss * 1024 < 4e9
-
-
-EXPLORED = sorted(
-    ast.unparse(n.args[0]) for n in ast.walk(TREE) if isinstance(n, ast.Call) and ast.unparse(n.func) == "explore"
-)
-
-
-@each("name", EXPLORED)
-def test_formulas_agree_with_javascript_on_random_inputs(lecture: ModuleType, name: str) -> None:
-    function, draw = getattr(lecture, name), random.Random(name)
-    formula = explorations.formula_of(function)
-
-    def number() -> float:
-        return draw.choice((10 ** draw.uniform(-2, 14), float(draw.randint(0, 4)), float(draw.randint(1, 10**5))))
-
-    inputs = [[number() for _ in formula.parameters] for _ in range(1_000)]
-    script = (
-        f"(() => {{ const [f] = {explorations.javascript([formula.text])}; return given.map((it) => f(...it)); }})()"
-    )
-    answered = 0
-    for numbers, answer in zip(inputs, evaluated(script, inputs), strict=True):
-        try:
-            expected = list(function(*numbers).values())
-        except (ArithmeticError, ValueError):
-            continue  # a division by zero; in JavaScript a result that is not finite, which pages do not show
-        assert expected == answer
-        answered += 1
-    assert answered > 500
 
 
 @each(("card_bytes", "side"), [(int(80e9), 8192), (int(24e9), 4096), (int(4e9), 2048)])

@@ -50,6 +50,7 @@ def everything(a: float, b: float, c: float) -> dict[str, float | bool]:
         "ends": ends / 3,
         "root": math.sqrt(abs(c)) * (2**10),
         "floor": -math.floor(c / 3) * 0.5,
+        "whole": c // 4,
         "is": a < b < c or c != c,
         "chosen": (a if a > b else b) + float(ends),
     }
@@ -96,7 +97,7 @@ def test_javascript_equals_python_on_random_numbers() -> None:
     assert raised < 1_000
     formula = formula_of(everything)
     assert formula.parameters == ("a", "b", "c") and formula.results[:2] == ("scaled", "kind")
-    assert shape_of(formula.text) == (3, 7)
+    assert shape_of(formula.text) == (3, 8)
 
 
 PLAIN = "expected a plain function of the lecture"
