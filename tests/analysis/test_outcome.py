@@ -13,7 +13,6 @@ from trace_tools.analysis.outcome import (
     is_run_loaded,
     load_text,
     loaded_passes,
-    loads_text,
     noise_text,
     others_share,
     problems,
@@ -62,7 +61,7 @@ def test_noise_of_the_machine_is_described() -> None:
     steady = timed(1_000_000, 1_020_000, 980_000)
     assert says(noise_text(steady), "quiet", "± 2.0%")
     assert says(noise_text(timed(1_000_000, 1_500_000, 1_000_000)), "noisy", "± 25%")
-    loaded = [replace(LOADED, name="pass 2")]
+    loaded = [replace(LOADED, other_cores=0.6), replace(LOADED, name="pass 2")]
     text = str(noise_text(replace(steady, run=replace(steady.run, processes=loaded))))
     assert "quiet" not in text and "0.97 cores in pass 2" in text and "± 2.0%" in text
     assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to be judged
@@ -117,18 +116,13 @@ def test_impossible_measurements_are_violations(changes: dict[str, object], mess
 
 
 @each(
-    ("name", "ratio", "is_violation"),
-    [
-        ("Pretend GPU", 1.03, False),
-        ("Pretend GPU", 1.10, True),
-        ("NVIDIA GeForce RTX 4090", 1.13, False),  # gaming cards may exceed the datasheet's clock: 2.85 GHz, not 2.52
-        ("NVIDIA GeForce RTX 4090", 1.30, True),
-    ],
+    ("ratio", "is_violation"),
+    [(1.13, False), (1.30, True)],  # gaming cards may exceed the datasheet's clock: 2.85 GHz, not 2.52
 )
-def test_a_measured_peak_far_above_the_datasheet_is_a_violation(name: str, ratio: float, is_violation: bool) -> None:
+def test_a_measured_peak_far_above_the_datasheet_is_a_violation(ratio: float, is_violation: bool) -> None:
     trace = on_gpu(**CONSISTENT)
     measured = Peak("float32", ratio * 60e12, "measured", measured=True)
-    machine = replace(trace.machine, name=name, peaks=[*DATASHEET, measured])
+    machine = replace(trace.machine, peaks=[*DATASHEET, measured])
     assert len(violations(replace(trace, machine=machine))) == is_violation
 
 
@@ -146,13 +140,10 @@ LOADED, IDLE = Process("pass 1", "complete", other_cores=0.97), Process("pass 2"
 
 
 def test_a_run_is_loaded_if_half_of_its_timed_processes_were() -> None:
-    """Its text describes the load of the most loaded pass."""
     assert is_run_loaded(run(LOADED, IDLE)) and not is_run_loaded(run(LOADED, IDLE, replace(IDLE, name="pass 3")))
     assert not is_run_loaded(run(replace(LOADED, name="survey"))) and not is_run_loaded(run())
     assert not is_run_loaded(run(Process("pass 1", "complete"))), "the system does not report it"
-    assert loads_text(run(IDLE)) is None and load_text(IDLE) is None
-    heavier = replace(LOADED, name="pass 3", other_cores=1.5)
-    assert says(loads_text(run(LOADED, IDLE, heavier)), "1.5 cores", "pass 3", "1 more pass")
+    assert load_text(IDLE) is None
 
 
 def test_the_share_of_other_processes_is_that_of_a_typical_pass() -> None:

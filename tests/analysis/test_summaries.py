@@ -40,7 +40,7 @@ def number(value: float) -> Value:
             Value("dict", entries=[(Value("str", "a"), number(1.8e-6)), (number(10_000), number(0.0181))], unit="s"),
             "{'a': 1.8 µs, 10_000: 18.1 ms}",
         ),
-        (Value("list", items=[number(80e9), number(12_345)], length=2, unit="B"), "[80 GB, 12.35 kB]"),
+        (Value("list", items=[number(80e9), number(12_345)], length=2, unit="B"), "[80 GB, 12.06 KiB]"),
         (Value("list", items=[Value("tuple", items=[number(2**20)])], unit="B"), "[(1 MiB,)]"),
         (Value("list", items=[number(10**400), number(80e9)], length=2, unit="B"), "[1e400 B, 80 GB]"),
         (Value("list", items=[], length=0), "[]"),

@@ -5,10 +5,7 @@
     >>> load_text(Process("pass 1", "complete", other_cores=0.97))
     'other processes used 0.97 cores'
 
-Violations do not end a run: the records are kept, and the reader knows which figures not to believe. On a CPU only
-rates are checked. The warm process itself notes in `Process.notes` whether it returned the memory that it took.
-
-Load makes a run longer, never shorter. The CPU time of other processes shows how much else ran at the same time.
+Violations do not end a run: the records are kept, and the reader knows which figures not to believe.
 """
 
 from __future__ import annotations
@@ -119,13 +116,14 @@ def noise_text(trace: Trace) -> str | None:
     A machine is not called quiet if a pass ran under a load: between passes under the same load times may differ by
     little, and all of them may be wrong. None with a single pass, or if no step takes long enough.
     """
-    timed = (s.device_ns or s.host_ns or () for s in trace.steps if isinstance(s, Step) and not s.compiled)
-    spreads = [(max(ns) - min(ns)) / 2 / median(ns) for ns in timed if len(ns) > 1 and median(ns) >= SHORTEST_NS]
+    times = (s.device_ns or s.host_ns or () for s in trace.steps if isinstance(s, Step) and not s.compiled)
+    spreads = [formats.half_range(ns) for ns in times if len(ns) > 1 and median(ns) >= SHORTEST_NS]
     if not spreads:
         return None
     typical = median(spreads)
     differ = f"times differ by ± {formats.percent(typical)} between passes (median of {len(spreads):,} steps)"
-    load = loads_text(trace.run)
+    heaviest = max(timed(trace.run), key=lambda process: process.other_cores or 0.0, default=None)
+    load = f"{words} in {heaviest.name}" if heaviest is not None and (words := load_text(heaviest)) else None
     if load is None and typical <= NOISY:
         return f"quiet: {differ}"
     causes = ["noisy"] * (typical > NOISY) + [f"under load ({load})"] * (load is not None)
@@ -136,66 +134,50 @@ def noise_text(trace: Trace) -> str | None:
 
 
 CLOCKS = 1.02  # limit of the device's time over the host's
-OVER_ROOF = 1.05  # limit of a rate over its peak, and of a measured peak over the datasheet's
-# A datasheet states its peak at one clock. Gaming cards exceed that clock while they are cool.
-OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN")
-
-Violation = tuple[float, Step, str]  # by how much the figure is wrong, its step, and its description
+# Limits of a rate over its peak. A datasheet states its peak at one clock, which cool gaming cards exceed.
+OVER_MEASURED, OVER_DATASHEET = 1.05, 1.25
 
 
 def violations(trace: Trace) -> list[str]:
     """Return a line for each kind of violation, with the step that is furthest off."""
-    steps = [step for step in trace.steps if isinstance(step, Step)]
     promised = {peak.name: peak.per_second for peak in trace.machine.peaks if not peak.measured and peak.per_second}
     lines = []
     for peak in trace.machine.peaks:
-        sheet, most = promised.get(peak.name), _most_over_datasheet(trace.machine)
-        if peak.measured and peak.per_second and sheet and peak.per_second > most * sheet:
+        sheet = promised.get(peak.name)
+        if peak.measured and peak.per_second and sheet and peak.per_second > OVER_DATASHEET * sheet:
             lines.append(f"the measured {peak.name} peak is {peak.per_second / sheet:.2f} times the datasheet's")
-    of_devices = (
-        (_longer_than_the_host, "took longer on the device than on the host, which waited for it"),
-        (_less_than_is_alive, "ended with less memory allocated than their tensors hold"),
-    )
-    for check, problem in (
-        *(of_devices if trace.machine.device != "cpu" else ()),
-        (_above_the_roof, "had a rate that is too high"),
-    ):
-        violating = [violation for step in steps for violation in check(step, trace.machine)]
-        if violating:
-            _, step, words = max(violating, key=lambda violation: violation[0])
-            count = formats.plural(len(violating), "annotated step")
-            lines.append(f"{count} {problem}: worst at line {step.line}, {words}")
+    found: dict[str, list[tuple[float, int, str]]] = {}
+    for step in (event for event in trace.steps if isinstance(event, Step)):
+        for problem, excess, words in _impossible(step, trace.machine):
+            found.setdefault(problem, []).append((excess, step.line, words))
+    for problem, violating in found.items():
+        _, line, words = max(violating)
+        lines.append(f"{formats.plural(len(violating), 'annotated step')} {problem}: worst at line {line}, {words}")
     return lines
 
 
-def _most_over_datasheet(machine: Machine) -> float:
-    return OVER_CLOCKED if any(word in machine.name for word in CLOCKED_HIGHER) else OVER_ROOF
-
-
-def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Violation]:
-    """Compare the times by both clocks: the host's time of an annotated step includes the wait for the device."""
-    for device, host in zip(step.device_ns or (), step.host_ns or (), strict=False):
-        if device > CLOCKS * host + FLOOR_NS:
-            yield device / max(host, 1), step, f"{formats.duration(device)} and {formats.duration(host)}"
-            return
-
-
-def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Violation]:
-    """Compare the allocator's bytes with the live tensors': it allocates every storage, and rounds up."""
-    alive = step.meters.live_bytes if step.meters is not None else None
-    if alive is not None and step.allocated_bytes is not None and step.allocated_bytes < alive:
-        words = f"{formats.quantity(step.allocated_bytes, 'B', 3)} and {formats.quantity(alive, 'B', 3)}"
-        yield alive - step.allocated_bytes, step, words
-
-
-def _above_the_roof(step: Step, machine: Machine) -> Iterator[Violation]:
-    """Check FLOP rates only, because bytes in a cache may move faster than memory allows."""
-    timing = timing_of(step, machine)
-    for rate in rates_of(step, timing, machine):
+def _impossible(step: Step, machine: Machine) -> Iterator[tuple[str, float, str]]:
+    """Yield each problem of a step's figures, by how much the figure is wrong, and its description."""
+    if machine.device != "cpu":
+        # The host's time of an annotated step includes the wait for the device.
+        pairs = zip(step.device_ns or (), step.host_ns or (), strict=False)
+        longer = [(device / max(host, 1), device, host) for device, host in pairs if device > CLOCKS * host + FLOOR_NS]
+        if longer:
+            excess, *both = max(longer)
+            words = " and ".join(map(formats.duration, both))
+            yield "took longer on the device than on the host, which waited for it", excess, words
+        # The allocator allocates every storage, and rounds up.
+        alive, allocated = step.meters.live_bytes if step.meters is not None else None, step.allocated_bytes
+        if alive is not None and allocated is not None and allocated < alive:
+            words = f"{formats.quantity(allocated, 'B', 3)} and {formats.quantity(alive, 'B', 3)}"
+            yield "ended with less memory allocated than their tensors hold", alive - allocated, words
+    # Of FLOPs only, because bytes in a cache may move faster than memory allows.
+    for rate in rates_of(step, timing_of(step, machine), machine):
         peak = peak_of(machine, rate.peak) if rate.peak is not None else None
-        most = OVER_ROOF if peak is None or peak.measured else _most_over_datasheet(machine)
+        most = OVER_MEASURED if peak is None or peak.measured else OVER_DATASHEET
         if rate.name == "FLOP/s" and rate.share is not None and rate.share > most:
-            yield rate.share, step, f"{formats.percent(rate.share)} of the {rate.peak} peak, {rate.above}"
+            words = f"{formats.percent(rate.share)} of the {rate.peak} peak, {rate.above}"
+            yield "had a rate that is too high", rate.share, words
             return
 
 
@@ -217,20 +199,10 @@ def load_text(process: Process) -> str | None:
     return f"other processes used {formats.number(process.other_cores or 0.0, 2)} cores" if is_loaded(process) else None
 
 
-def loads_text(run: Run) -> str | None:
-    """Describe the load of all timed processes in one line, the heaviest first; None without load."""
-    loaded = sorted(filter(is_loaded, timed(run)), key=lambda process: -(process.other_cores or 0.0))
-    if not loaded:
-        return None
-    more = len(loaded) - 1
-    passes = f" and there was load in {more} more pass{'es' * (more > 1)}" if more else ""
-    return f"{load_text(loaded[0])} in {loaded[0].name}{passes}"
-
-
 def is_run_loaded(run: Run) -> bool:
     """Return whether at least half of the timed processes ran under load."""
-    processes = timed(run)
-    return bool(processes) and 2 * sum(map(is_loaded, processes)) >= len(processes)
+    loaded = [*map(is_loaded, timed(run))]
+    return bool(loaded) and 2 * sum(loaded) >= len(loaded)
 
 
 def others_share(trace: Trace) -> float:

@@ -33,8 +33,6 @@ AT_ONCE_WITHIN = 0.25  # half the range of its samples, relative to their median
 LEAST_RUNS = 3
 SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
-ABOVE_MEMORY = "a cache served some of the bytes"
-ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
 
 Clock = Literal["device", "host", "launch", "call"]
 
@@ -183,7 +181,8 @@ def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
     """
     if share is None or share <= 1:
         return None
-    why = ABOVE_MEMORY if name == "B/s" else ABOVE_ARITHMETIC
+    why = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
+    why = "a cache served some of the bytes" if name == "B/s" else why
     if measured:
         return f"above this machine's measured peak: {why}, or the peak was measured too low, while other programs ran"
     return f"above this machine's datasheet peak: {why}, or it runs faster than its datasheet"
@@ -245,8 +244,7 @@ def statement_times(
     `left_out` are the statements, by source and number, whose time is not the lecture's work.
     """
     executed: dict[tuple[int, int], list[Step]] = {}
-    # of statements that also have executions, because the first is kept
-    omitted: dict[tuple[int, int], list[Omitted]] = {}
+    omitted: dict[tuple[int, int], list[Omitted]] = {}  # of statements that also have executions: the first is kept
     for frame in frames:
         for step in tree.steps_of(frame.frame):
             executed.setdefault((frame.source, step.statement), []).append(step)
@@ -274,11 +272,9 @@ def typical_ns(step: Step) -> int:
 # --- the least time on another machine ------------------------------------------------------------
 # The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
 # roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009). The floor
-# of a step is the sum over its operators, because they run one after another. It leaves out launches, synchronisation
-# and workspaces. Only three kinds of work can be faster: work that a cache served, because its bytes never came from
-# memory; convolutions by the algorithms of Winograd or Fourier, which need fewer products; and operators that run at
-# the same time. Compiled code moves fewer bytes than its operators would, so its bytes are not counted. Work on the
-# meta device was never computed and has no floor. A floor is computed, never measured.
+# of a step is the sum over its operators, without launches, synchronisation and workspaces. Only three kinds of work
+# can be faster: work that a cache served; convolutions by the algorithms of Winograd or Fourier; and operators that run
+# at the same time. Compiled code moves fewer bytes than its operators would, so its bytes are not counted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +290,7 @@ class Floor:
 
 
 def floor_of(step: Step, machine: KnownMachine) -> Floor | None:
-    """Return the floor of a step, or of the one call that it measured, to match `rates.timing_of`.
-
-    None if the work is unknown: it was not counted, not all of it has a formula, or it is that of several measurements.
-    """
+    """Return the floor of a step, or of the one call that it measured, as `timing_of`; None if its work is unknown."""
     counted = step.measured[0] if step.measured and len(step.measured) == 1 else step.meters
     if counted is None or not counted.work or counted.uncounted:
         return None
@@ -319,10 +312,8 @@ def floor_of(step: Step, machine: KnownMachine) -> Floor | None:
 def _peak_name(operator: str, dtype: str, rates: Mapping[str, float]) -> str:
     """Return the name of the peak that an operator can't exceed.
 
-    A float64 product runs on the tensor cores if they support it. cuDNN computes float32 convolutions and recurrent
-    layers in tf32 by default; matmuls use tf32 if the lecture enables it. Fused attention in float32 also uses the tf32
-    units, three times for each product (CUTLASS, `OpMultiplyAddFastF32`). A machine that is slow at a narrow dtype may
-    widen it, and compute in float32.
+    cuDNN computes float32 recurrent layers in tf32 by default, and fused attention in float32 uses the tf32 units three
+    times for each product (CUTLASS, `OpMultiplyAddFastF32`). A machine that is slow at a narrow dtype may widen it.
     """
     if dtype.startswith(("float8", "float4")):
         dtype = dtype[:6]

@@ -10,7 +10,7 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice, product
@@ -76,15 +76,9 @@ def _marks(value: Value) -> list[str]:
     return [*marks, value.note] if value.note and value.type != "error" else marks
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """The properties that a container passes to its numbers: their unit, and whether its bytes use powers of ten."""
-
-    unit: str | None
-    decimal: bool
-
-
-def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
+def _text(value: Value, limit: int, unit: str | None = None, *, inside: bool = False) -> str:
+    """Write a value; the numbers inside a container have its unit."""
+    unit = unit if inside else value.unit
     if is_frame(value):  # its shape, and the names and dtypes of as many columns as fit
         rows, width = frame_shape(value)
         shape = f"{width} columns" if rows is None else f"{rows:,} × {width:,}"
@@ -113,28 +107,16 @@ def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
     if isinstance(value.value, bool):
         return str(value.value)
     if isinstance(value.value, (int, float)):
-        if inside is None or inside.unit is not None:
-            unit, decimal = (value.unit, None) if inside is None else (inside.unit, inside.decimal)
-            return formats.quantity(value.value, unit, decimal=decimal)
-        return formats.number(value.value).replace(",", "_")  # as in Python, because a comma separates entries
+        if inside and unit is None:
+            return formats.number(value.value).replace(",", "_")  # as in Python, because a comma separates entries
+        return formats.quantity(value.value, unit)
     if value.items is not None or value.entries is not None:
-        if inside is None:
-            counts = [*_numbers(value)] if value.unit in formats.BYTE_UNITS else []
-            inside = _Inside(value.unit, formats.is_decimal(counts))
-        return _container(value, limit, inside)
+        return _container(value, limit, unit)
     text = f"<{value.type}>" if value.text is None else formats.spoken(value.type, value.text)
     return formats.one_line(text, limit)
 
 
-def _numbers(value: Value) -> Iterator[int | float]:
-    """Yield the numbers in a container, however deep."""
-    if isinstance(value.value, (int, float)):
-        yield value.value
-    for item in [*(value.items or []), *(item for _key, item in value.entries or [])]:
-        yield from _numbers(item)
-
-
-def _container(value: Value, limit: int, inside: _Inside) -> str:
+def _container(value: Value, limit: int, unit: str | None) -> str:
     """Write the entries that fit; the outermost level of a shortened container shows the number of entries."""
     # if the first field is None, the field `why` explains it, as in a `Count` without operators
     entries = value.entries or [] if value.type != "dict" else []
@@ -142,11 +124,10 @@ def _container(value: Value, limit: int, inside: _Inside) -> str:
     if reasons and entries[0][1].type == "none":
         return formats.one_line(f"{value.type}: {reasons[0]}", limit)
     opening, closing = _BRACKETS.get(value.type, (f"{value.type}(", ")"))
-    parts = [_text(item, limit // 2, inside) for item in value.items or []]
+    parts = [_text(item, limit // 2, unit, inside=True) for item in value.items or []]
     for key, item in value.entries or []:
-        is_dict = value.type == "dict"
-        name = f"{_text(key, limit // 2, _Inside(None, False))}: " if is_dict else f"{_name(key)}="
-        parts.append(name + _text(item, limit // 2, inside))
+        name = f"{_text(key, limit // 2, inside=True)}: " if value.type == "dict" else f"{_name(key)}="
+        parts.append(name + _text(item, limit // 2, unit, inside=True))
     length = value.length if value.length is not None else len(parts)
     used = list(accumulate(len(part) + 2 for part in parts))  # characters up to each
     complete = len(parts) == length and (not used or used[-1] <= limit)
@@ -216,10 +197,7 @@ def tables(value: Value) -> list[ElementGrid]:
 
 
 def frame_grid(value: Value) -> list[list[str]] | None:
-    """Return the first rows of a frame, or of a series with an index of its own, below its columns' names and dtypes.
-
-    None if no rows are known. The first cell of each row is its label.
-    """
+    """Return the first rows of a frame, or of a series with an index, below names and dtypes; None without rows."""
     if is_frame(value):
         columns = [(_name(name), column) for name, column in value.entries or []]
     elif value.labels and (value.tensor is not None or value.items is not None):
@@ -306,24 +284,17 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
     sizes = tensor.shape if tensor.elements is not None else tensor.corner_shape
     if not recorded or sizes is None:
         return []
-    outer, rows, columns = sizes[:-2], sizes[-2] if len(sizes) > 1 else 1, sizes[-1] if sizes else 1
+    outer, (rows, columns), whole = sizes[:-2], [1, 1, *sizes][-2:], [1, 1, *tensor.shape][-2:]
+    shown_rows, shown_columns = min(rows, GRID_ROWS), min(columns, GRID_COLUMNS)
+    more = ["…"] if shown_columns < whole[1] else []
     result = []
     for count, index in enumerate(islice(product(*map(range, outer)), GRIDS)):
-        label = f"[{formats.sizes(index)}, :, :]" if outer else ""
-        start = count * rows * columns
-        elements = recorded[start : start + rows * columns]
-        shown_rows, shown_columns = min(rows, GRID_ROWS), min(columns, GRID_COLUMNS)
-        whole_rows = tensor.shape[-2] if len(tensor.shape) > 1 else 1
-        whole_columns = tensor.shape[-1] if tensor.shape else 1
-        parts = [elements[row * columns : row * columns + shown_columns] for row in range(shown_rows)]
-        texts = _aligned([e for part in parts for e in part], shown_columns)
-        grid = [
-            texts[row * shown_columns : (row + 1) * shown_columns] + (["…"] if shown_columns < whole_columns else [])
-            for row in range(shown_rows)
-        ]
-        if shown_rows < whole_rows:
-            grid.append(["⋮"] * (shown_columns + (shown_columns < whole_columns)))
-        result.append((label, grid))
+        starts = (columns * (count * rows + row) for row in range(shown_rows))
+        texts = _aligned([e for at in starts for e in recorded[at : at + shown_columns]], shown_columns)
+        grid = [texts[at : at + shown_columns] + more for at in range(0, len(texts), shown_columns)]
+        if shown_rows < whole[0]:
+            grid.append(["⋮"] * len(grid[0]))
+        result.append((f"[{formats.sizes(index)}, :, :]" if outer else "", grid))
     return result
 
 
@@ -340,8 +311,7 @@ def is_small(value: Value) -> bool:
 def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
     """Write the elements of a grid row by row, real numbers with the same decimals.
 
-    If the sizes differ too much for that, each column has its own decimals, and a column that spans 1e-6 to 1 uses
-    powers of ten.
+    If the sizes differ too much for that, each column has its own decimals, or powers of ten.
     """
     numbers = [e for e in elements if isinstance(e, (int, float)) and not isinstance(e, bool)]
     if len(numbers) < len(elements) or not any(isinstance(e, float) for e in numbers):
@@ -352,10 +322,8 @@ def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
         return [by_column[index % columns][index // columns] for index in range(len(elements))]
     if texts is None:
         return [formats.tidy_exponents(f"{e:.3e}") if e and math.isfinite(e) else element(e) for e in numbers]
-    integers = all("." not in text for text in texts)  # "3." marks a float
-    return [
-        t.replace(",", "") + ("." if integers and math.isfinite(e) else "") for t, e in zip(texts, numbers, strict=True)
-    ]
+    whole = all("." not in text for text in texts)  # "3." marks a float
+    return [text.replace(",", "") + "." * (whole and math.isfinite(e)) for text, e in zip(texts, numbers, strict=True)]
 
 
 def facts(value: Value) -> list[tuple[str, str]]:
@@ -433,32 +401,29 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
 
 
 def claim_summary(claim: Claim, limit: int = LINE) -> str:
-    """Write both sides of a claim as they were: `6.0 == 6.0`; a claim of another form, part by part."""
-    operators = comparison(claim.source)
-    sides = [summary(value, limit // 2) for _, value in claim.sides]
-    if not claim.held and len(sides) == 2 and sides[0] == sides[1]:  # they differ where four digits don't show it
-        sides = [_exactly(value) or side for (_, value), side in zip(claim.sides, sides, strict=True)]
-        return formats.one_line(f" {operators[0] if operators else 'and'} ".join(sides), limit)
-    if operators and len(sides) == len(operators) + 1:
-        if operators == ["=="] and sides[0] == sides[1] and len(sides[0]) > BOTH:
-            return formats.one_line(f"both {summary(claim.sides[0][1], limit - 8)}", limit)
-        # The comparison with its values, then notes about its sides: `9.1 … 10.1 > 1 · varies`.
-        texts = [formats.one_line(_range_or_text(value, limit // 2), limit // 2) for _, value in claim.sides]
-        for index, op in enumerate(operators):  # 3 < 3.00002: to the last digit where fewer don't show it
-            if op in _STRICT and texts[index] == texts[index + 1]:
-                ends = slice(index, index + 2)
-                texts[ends] = [_exactly(value) or texts[index] for _, value in claim.sides[ends]]
+    """Write both sides of a claim as they were, then notes about them: `9.1 … 10.1 > 1 · varies`.
+
+    A claim of another form is written part by part: `a = 1, b = 2`.
+    """
+    operators, values = comparison(claim.source), [value for _, value in claim.sides]
+    is_comparison = bool(operators) and len(values) == len(operators) + 1
+    texts = [formats.one_line(_range_or_text(value, limit // 2), limit // 2) for value in values]
+    for at in range(len(texts) - 1):  # 3 < 3.00002: to the last digit where fewer don't show that the sides differ
+        if texts[at] == texts[at + 1] and (not claim.held or (is_comparison and operators[at] in _STRICT)):
+            texts[at : at + 2] = [_exactly(value) or texts[at] for value in values[at : at + 2]]
+    if operators == ["=="] and is_comparison and texts[0] == texts[1] and len(texts[0]) > BOTH:
+        line = f"both {_range_or_text(values[0], limit - 8)}"
+    elif is_comparison:
         line = texts[0] + "".join(f" {op} {side}" for op, side in zip(operators, texts[1:], strict=True))
-        marks = dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))
-        return formats.one_line(" · ".join([line, *marks]), limit)
-    named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]
-    return formats.one_line(", ".join(named), limit)
+    else:
+        named = zip(claim.sides, texts, strict=True)
+        line = ", ".join(f"{formats.one_line(name, 40)} = {text}" for (name, _), text in named)
+    marks = dict.fromkeys(mark for value in values for mark in _marks(value))
+    return formats.one_line(" · ".join([line, *marks]), limit)
 
 
 def tells_nothing_new(claim: Claim) -> bool:
-    """Return whether the text of a claim that held already shows its values: `x == 6` was 6, `x.is_contiguous()` was
-    true.
-    """
+    """Return whether the text of a claim that held shows its values: `x == 6` was 6, `x.is_contiguous()` was true."""
     ordered = {"<", "<=", ">", ">="}.intersection(comparison(claim.source))
     return claim.held and (not ordered or claim_summary(claim) in ("", claim.source))
 
