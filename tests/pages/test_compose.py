@@ -96,13 +96,6 @@ def test_repeated_calls_show_their_code_once() -> None:
     assert [r.lines[0].number for r in rows_shown(section.blocks) if r.statements].count(10) == 1
 
 
-def test_the_setup_excludes_functions_that_were_called() -> None:
-    setup = shown_code(make_document(lecture().trace()).setup).split("\n")
-    assert setup[:2] == ["from trace_tools import note, plot, text", "import torch"]
-    assert not [line for line in setup if line.startswith(("def first", "def main", "def helper"))]
-    assert "def broken():" in setup  # this run does not call it
-
-
 def test_claims_are_counted_once_per_statement() -> None:
     recording, f = of_section("for i in range(3):\n    assert i < 2")
     for i in range(3):

@@ -96,53 +96,6 @@ def test_a_copy_of_a_folder_beside_which_nothing_can_be_written(course: Path, mo
 
 # ------------------------------------------------------------------------------ standard output
 
-STREAM = '''
-import sys
-def kind(stream):
-    """The name of the type that plain Python has: there may be subclasses of it."""
-    return next(t.__name__ for t in type(stream).__mro__ if t.__module__ in ("io", "_io"))
-def main():
-    out = sys.stdout
-    print(out is sys.__stdout__, out.encoding, out.errors, out.newlines, out.line_buffering, repr(out))
-    for stream in (out, out.buffer, getattr(out.buffer, "raw", None)):
-        print(stream and (kind(stream), stream.name, stream.mode, stream.isatty(), stream.fileno(), stream.closed))
-    out.reconfigure(errors="replace")
-    print("a\\ud800b", end="\\r\\n")
-    out.reconfigure(encoding="latin-1", errors="strict")
-    try:
-        print("€")
-    except UnicodeEncodeError as error:
-        print(error.encoding)
-    out.reconfigure(encoding="utf-8", line_buffering=True)
-    out.writelines(["1", "2\\n"])
-    try:
-        out.write(b"bytes")
-    except TypeError as error:
-        print(error)
-'''
-
-CAPTURED = """
-import stream
-from trace_tools.tracing.isolation.output_capture import printing
-told = []
-with printing(told.append):
-    stream.main()
-print("and behind it", flush=True)
-open("told", "w", encoding="utf-8", newline="").write("".join(told))
-"""
-
-
-@pytest.mark.slow
-def test_stdout_behaves_as_in_plain_python(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "stream.py").write_text(STREAM, encoding="utf-8")
-    variables = {**environment, "PYTHONUNBUFFERED": "", "PYTHONIOENCODING": "utf-8:backslashreplace"}
-    for name, code in (("plain", "import stream; stream.main()"), ("printed", CAPTURED)):
-        with (tmp_path / name).open("wb") as out:
-            subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, stdout=out, check=True)
-    assert (tmp_path / "told").read_bytes() == (tmp_path / "plain").read_bytes() != b""
-    assert (tmp_path / "printed").read_bytes() == b"and behind it\n"
-
-
 OTHERS = """
 import ctypes, os, subprocess, sys
 from pathlib import Path

@@ -57,6 +57,7 @@ def folder():
 
 def output():
     said(sys.stdout.name, sys.stdout.mode, sys.stdout.encoding, sys.stdout.isatty(), sys.stdout is sys.__stdout__)
+    said(sys.stdout.errors, sys.stdout.newlines, sys.stdout.line_buffering, repr(sys.stdout), sys.stdout.fileno())
     sys.stdout.reconfigure(line_buffering=True, errors="replace")
     print("a\\udc80b")
     sys.stdout.buffer.write(b"bytes\\n")

@@ -73,31 +73,6 @@ class Child(Base, kind="child"):
             return __class__.__qualname__
 
 
-def decorate(*names):
-    def decorator(cls):
-        for name in names:
-            setattr(cls, name, lambda self, name=name: name)
-        return cls
-    return decorator
-
-
-@decorate("one", "two")
-class Decorated:
-    def __getattribute__(self, name):
-        return object.__getattribute__(self, name)  # @inspect name
-
-
-def local_class(base):
-    class Local(base):
-        def method(self, x=1):
-            return ["local", *super().method(x)]
-        def nested(self):
-            class Deeper:
-                def name(self): return __class__.__qualname__
-            return Deeper().name()
-    return Local
-
-
 @dataclasses.dataclass(order=True)
 class Item:
     """An item."""
@@ -136,9 +111,6 @@ def main():
     child = Child.make(7)
     log.append([child.method(), child.doubled, Child.add(1, 2), Child.Inner().outer_name(), child.costly is child.costly])
     log.append([Child.subclassed, Child.__mro__ == (Child, Base, object), Base.method.__qualname__])
-    log.append([Decorated().one(), Decorated().two()])
-    local = local_class(Base)()
-    log.append([local.method(), local.nested(), type(local).__qualname__])
     log.append(sorted(k for k in vars(Child) if not k.startswith("__")))
     log.append(inspect.signature(Child.method).__str__())
     item = Item("a", 2.0, 3)

@@ -1,6 +1,6 @@
 # ruff: noqa
 # fmt: off
-"""Loops and their `else`, leaving them from every kind of block, one-line compounds, match."""
+"""Loops and their `else`, leaving them from every kind of block, match."""
 
 from dataclasses import dataclass
 
@@ -92,39 +92,6 @@ def leaving(log):
     log.append("went on")
 
 
-def returns(log, how):
-    try:
-        if how == "try": return "try"  # @inspect how
-        if how == "raise": raise ValueError(how)
-        with Manager(log, "with"):
-            for i in range(2):
-                if how == "with": return how, i  # @inspect i
-    except ValueError as error:
-        return "except", str(error)
-    else:
-        return "else"
-    finally:
-        log.append(("finally", how))
-        if how == "finally": return "finally wins"
-
-
-def one_liners(x):
-    if x: y = 1; z = 2
-    elif x is None: y = z = 3
-    else:
-        y = 4; z = 5  # @inspect y, z
-        if not x: pass
-    try: y += 1; raise KeyError
-    except KeyError: z += 1
-    finally: y += 1; z += 1
-    with Manager([], "one"): y += 10  # @inspect y
-    def f(a, b=2): return a + b  # @inspect a
-    class C: attribute = y; other = 7  # @inspect C.attribute
-    for i in range(2): y += i; z += i
-    while z > 100: z -= 1
-    return y, z, f(1), C.attribute, C.other
-
-
 def shape(subject):
     match subject:  # @inspect subject
         case 0 | 1 as small:  # @inspect small
@@ -188,9 +155,6 @@ def main():
     log = []
     loops(log)
     leaving(log)
-    for how in ("try", "raise", "with", "finally", "else"):
-        log.append(returns(log, how))
-    log.append([one_liners(x) for x in (True, None, 0)])
     subjects = [0, -2.5, "text", None, [], [5], [1, 2, 1], {"kind": "a", "b": 1, "c": 2}, {"kind": "a"}, Point(2, 2), 17]
     log.append([shape(s) for s in subjects])
     log.append([without_default(s) for s in (1, 2, 3)])

@@ -1,6 +1,6 @@
 # ruff: noqa
 # fmt: off
-"""Generators and coroutines: send, throw, close, delegation, `async for` and `async with`, tasks, cancellation."""
+"""Generators and coroutines: send, throw, close, delegation, `async for` and `async with`."""
 
 import asyncio
 
@@ -171,41 +171,10 @@ async def sends(log):
     log.append(await anext(g, "exhausted"))
 
 
-async def tasks(log):
-    async def forever():
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            log.append("cancelled")
-            raise
-        finally:
-            log.append("cleaned")
-
-    async def fail(n):
-        await asyncio.sleep(0)
-        raise (ValueError if n % 2 else KeyError)(n)
-
-    task = asyncio.create_task(forever())
-    await asyncio.sleep(0)
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        log.append(task.cancelled())
-    try:
-        async with asyncio.TaskGroup() as group:
-            for n in range(2): group.create_task(fail(n))
-    except* ValueError as errors:
-        log.append(("values", [e.args for e in errors.exceptions]))
-    except* KeyError as errors:
-        log.append(("keys", [e.args for e in errors.exceptions]))
-    log.append(await asyncio.gather(fail(1), plus_one(1), return_exceptions=True))
-
-
 def main():
     log = []
     synchronous(log)
-    for scene in (loops, sends, tasks):
+    for scene in (loops, sends):
         asyncio.run(scene(log))
         log.append(scene.__name__)
     coroutine = double(2)

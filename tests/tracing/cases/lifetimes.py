@@ -84,17 +84,6 @@ def broken():
     mark("after except")
 
 
-def excepted():
-    try:
-        local = Thing("in try")
-        raise KeyError(Thing("raised"))
-    except KeyError as error:
-        mark("in handler")
-    mark("after handler")
-    del local
-    mark("local gone")
-
-
 def through_frames():
     def inner():
         held_by_frame = Thing("held by a frame")
@@ -182,7 +171,7 @@ def main():
             kept = returned(how)
             mark(f"returned {how}")
             kept = None
-        for scene in (reassigned, overridden, asserted, broken, excepted, through_frames, looped, managed, generated):
+        for scene in (reassigned, overridden, asserted, broken, through_frames, looped, managed, generated):
             mark(scene.__name__)
             scene()
             mark("left")
