@@ -129,7 +129,7 @@ def test_only_commands_print_and_exit() -> None:
 
 
 def test_torch_is_imported_late() -> None:
-    modules = "trace_tools.cli, trace_tools.pages.site, trace_tools.tracing.tracer, trace_tools.lecture.drawings"
+    modules = "trace_tools.cli, trace_tools.pages.site, trace_tools.tracing.tracer"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import combinations
 
 import pytest
@@ -93,3 +95,8 @@ def test_words_of_a_phone_drawing_are_legible_and_do_not_overlap(name: str) -> N
     for a, b in combinations(boxes, 2):
         overlap = min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0))
         assert overlap <= allowed_overlap, (a, b)
+
+
+def test_drawing_does_not_load_torch() -> None:
+    code = "import sys, trace_tools.lecture.drawings; assert 'torch' not in sys.modules, 'torch was loaded'"
+    subprocess.run([sys.executable, "-c", code], check=True)
