@@ -2083,7 +2083,7 @@ def windows() -> None:
     )
     generator = torch.Generator().manual_seed(0)
     inputs, targets = draw_batch(np.arange(100), 2, 4, generator)  # each token is its place @inspect inputs targets
-    assert torch.equal(inputs + 1, targets)
+    assert inputs.shape == (2, 4) and torch.equal(inputs + 1, targets)
     firsts = draw_batch(np.arange(7), 100, 4, generator)[0][:, 0]  # of a file of 7 tokens: 3 windows @stepover
     assert sorted(set(firsts.tolist())) == [0, 1, 2]
 
@@ -2153,7 +2153,7 @@ def text_for_the_language_model() -> None:
         "each hundred are **held out**: training never shows them, so they test whether it has learnt a rule."
     )
     train, held_out = lecture_tokens()  # @inspect len(train) len(held_out) @stepover
-    assert [in_words(n) for n in (100, 719)] == ["one hundred", "seven hundred nineteen"]
+    assert [in_words(n) for n in (100, 719, 45)] == ["one hundred", "seven hundred nineteen", "forty-five"]
     assert [bytes(part).count(b",") + 1 for part in (train, held_out)] == [810, 90]
     assert [n for n in range(100, 400, 10) if is_held_out(n)] == [130, 260, 390]
 
