@@ -47,7 +47,6 @@ def ended_by(error: BaseException) -> Result:
         (UsageError("a\nb\udcff.py: a name"), 2, "error: a\\nb\\udcff.py: a name\n"),
         (OSError(28, "No space left on device", "/x/y"), 2, "error: /x/y: No space left on device\n"),
         (OSError(11, "Resource temporarily unavailable"), 2, "error: Resource temporarily unavailable\n"),
-        (RuntimeError("can't start new thread"), 2, "error: can't start new thread\n"),
         (MemoryError(), 2, "error: out of memory\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (KeyboardInterrupt("interrupted; nothing was recorded"), 130, "interrupted; nothing was recorded\n"),

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from trace_tools import __version__
-from trace_tools.errors import TraceToolsError, in_words, is_refusal
+from trace_tools.errors import TraceToolsError, in_words
 
 # In the order of the help; a command is in the module of `commands` with its name, or in that of `MODULES`.
 GROUPS = {
@@ -82,7 +82,7 @@ class OneLineErrors(click.Group):
                 _close_streams()
                 ctx.exit(128 + signal.SIGPIPE)
             except Exception as error:
-                if not isinstance(error, TraceToolsError) and not is_refusal(error):  # a fault of the tools
+                if not isinstance(error, TraceToolsError | OSError | MemoryError):  # a fault of the tools
                     with contextlib.suppress(OSError):
                         click.echo(traceback.format_exc(), err=True, nl=False)
                     _print_line("error: trace-tools failed; the traceback above shows the location")

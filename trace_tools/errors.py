@@ -42,14 +42,6 @@ class UsageError(TraceToolsError):
     """A request that cannot be met: a missing device or section, or a folder that is not writable."""
 
 
-NO_THREAD = "can't start new thread"  # Python's message if the system allows no more threads
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Return whether an error means that the system refused a file, memory, a process or a thread."""
-    return isinstance(error, OSError | MemoryError) or (isinstance(error, RuntimeError) and str(error) == NO_THREAD)
-
-
 def in_words(error: BaseException) -> str:
     """Return one line for an error of the project or the system, or for exhausted memory."""
     if isinstance(error, OSError):

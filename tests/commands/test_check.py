@@ -46,7 +46,7 @@ def test_other_files_are_skipped_and_correct_lectures_confirmed(
 
     assert run_check("deep/talk.py", "helper.py") == (0, ["No mistakes in 2 lectures."])
     code, [line] = run_check("helper")
-    assert code == 0 and line.startswith("No lecture found in helper; ")
+    assert code == 0 and line.startswith("No lecture found; ")
     assert run_check("helper/script.py")[0] == 0  # a form of Colab, in a script
     code, lines = run_check(".")
     assert code == 1 and {line.partition(":")[0] for line in lines} == {"words.py", "deep/part.py"}

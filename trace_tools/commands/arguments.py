@@ -1,9 +1,8 @@
 """What several commands take: a trace (a file, a folder with a trace in it, or a name), and the options of `trace`.
 
     @trace_options("device")                    the command takes `options`, a `TraceOptions`
-    @click.argument("path", metavar="TRACE", type=TracePath())
+    @click.argument("path", metavar="TRACE", type=path_of)
     path_of("cpu")             Path("rendered/cpu/trace.yaml"), if no file or folder here is called cpu
-    path_of("rendered/cpu")    Path("rendered/cpu/trace.yaml")
     open_side("HEAD~1:rendered/cpu/trace.yaml")  # the trace at a revision, as in `git show`
 
 A name refers to a folder in `rendered`.
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
 TRACE = "trace.yaml"
 RENDERED = "rendered"  # where `trace` puts its folders
 SUFFIXES = (".yaml", ".yml")  # of names that can only be files
-
-
-class TracePath(click.ParamType[Path]):
-    """An argument that is a trace."""
-
-    name = "trace"
-
-    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the trace's path. Raises UsageError if it does not exist."""
-        return path_of(value)
 
 
 def path_of(name: str | Path) -> Path:

@@ -50,10 +50,9 @@ def check(lectures: tuple[Path, ...]) -> None:
     if lines:
         sys.exit(1)
     if not checked:
-        found = f"No lecture found in {_listed(list(lectures), 'folder')}"
-        click.echo(f"{found}; a lecture has a `main`, cells, directives, or imports from trace_tools.")
+        click.echo("No lecture found; a lecture has a `main`, cells, directives, or imports from trace_tools.")
         return
-    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.")
+    click.echo(f"No mistakes in {checked[0] if len(checked) == 1 else formats.plural(len(checked), 'lecture')}.")
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -65,7 +64,3 @@ def _files(path: Path) -> Iterator[Path]:
         kept = [name for name in subfolders if name[0] != "." and name not in LEFT_OUT]
         subfolders[:] = sorted(name for name in kept if not Path(folder, name, "pyvenv.cfg").exists())
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
-
-
-def _listed(paths: list[Path], noun: str) -> str:
-    return str(paths[0]) if len(paths) == 1 else formats.plural(len(paths), noun)

@@ -105,10 +105,7 @@ def _choices(options: dict[str, Any], *, time_asked: bool) -> Choices:
 
 
 def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
-    """Return 1 for a relevant difference, else 3 if times were requested and could not be judged, else 0.
-
-    Relevant is any difference that matters, or only those of the named aspects; output counts only if it is named.
-    """
+    """Return the exit code for any difference that matters, or those of the named aspects; output only if named."""
     findings = (finding for row in difference.rows for finding in row.findings)
     if fail_on is None:
         fails = difference.matters

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from trace_tools.commands.arguments import TracePath
+from trace_tools.commands.arguments import path_of
 from trace_tools.trace.model import Step
 
 
@@ -53,7 +53,7 @@ def _recovered(folder: Path, notice: str = "") -> int | None:
 
 
 @click.command()
-@click.argument("path", metavar="TRACE", type=TracePath())
+@click.argument("path", metavar="TRACE", type=path_of)
 def validate(path: Path) -> None:
     """Check that a trace file is complete and well formed.
 

@@ -9,6 +9,7 @@ import click
 
 from trace_tools.errors import UsageError
 from trace_tools.source.lint import why_no_name
+from trace_tools.util import formats
 from trace_tools.util.files import why_not_inside
 
 TEMPLATE = Path(__file__).with_name("new_lecture.txt")
@@ -34,20 +35,12 @@ def new(path: Path) -> None:
         raise UsageError(f"{path}: expected a name that ends in .py")
     if (why := why_not_inside(path.name) or why_no_name(path)) is not None:
         raise UsageError(f"{path}: {why}")
-    title = " ".join(path.stem.replace("_", " ").replace("-", " ").split()).capitalize() or "A lecture"
-    quoted = title.replace('"', "'")
-    text = TEMPLATE.read_text(encoding="utf-8").replace("TITLE", quoted, 1)
+    title = formats.readable(path.stem).replace('"', "'")
+    text = TEMPLATE.read_text(encoding="utf-8").replace("TITLE", title, 1)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{path}: exists already and was not changed; choose another name") from None
-    typed = shlex.quote(str(path))
-    steps = [
-        (f"trace-tools trace {typed}", "run it and make its pages"),
-        (f"trace-tools serve {typed}", "see the pages while you write"),
-        (f"python {typed}", "read its texts in the terminal"),
-    ]
-    width = max(len(command) for command, _ in steps)
-    click.echo("\n".join([f"wrote {path}", *(f"  {command:{width}}  {does}" for command, does in steps)]))
+    click.echo(f"wrote {path}; `trace-tools trace {shlex.quote(str(path))}` runs it and makes its pages")

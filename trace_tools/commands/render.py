@@ -7,15 +7,13 @@ from pathlib import Path
 
 import click
 
-from trace_tools.commands.arguments import TracePath
+from trace_tools.commands.arguments import path_of
 from trace_tools.commands.keep import recover_first
 from trace_tools.errors import UsageError
 
-SHOWN = 8  # most lines on files that are out of date
-
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=TracePath())
+@click.argument("traces", nargs=-1, required=True, type=path_of)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the pages (default: next to the traces)."
 )
@@ -47,9 +45,8 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
         if missing is not None:
             raise UsageError(f"{missing}: no such trace")
         stale = [line for folder in folders for line in stale_files(folder, lecture)]
-        more = [f"… and {len(stale) - SHOWN:,} more"] if len(stale) > SHOWN else []
         again = "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages"
-        for line in [*stale[:SHOWN], *more, again] if stale else ():
+        for line in [*stale, again] if stale else ():
             click.echo(line, err=True)
         sys.exit(1 if stale else 0)
     for folder in folders:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 OUT = "Folder for traces and pages (default: `rendered`, next to the lecture)."
 NAMED = 3  # files that the lecture wrote, and are named at the end
-LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
 
 @click.command()
@@ -134,14 +132,11 @@ def _difference(out: Path, traced: Traced) -> Iterator[str]:
 
 
 class ProgressLine:
-    """Shows the progress of each process: one changing line on a terminal, a line per process in a log.
-
-    For a process without progress it shows the current line; in a log once a minute.
-    """
+    """Shows the progress of each process: one changing line on a terminal, a line per process in a log."""
 
     def __init__(self, passes: int) -> None:
         self._passes = passes
-        self._logged: dict[str, float] = {}  # for each process in a log: time of the last report of a stall
+        self._logged: set[str] = set()
 
     def done(self) -> None:
         """Clear the changing line of the terminal."""
@@ -149,17 +144,12 @@ class ProgressLine:
             _write("\r\x1b[K")
 
     def show(self, message: Progress) -> None:
-        does, now = activity(message.process, self._passes), time.monotonic()
-        line = ": ".join(filter(None, (does, message.where)))
-        logged = self._logged.get(message.process)
+        does = activity(message.process, self._passes)
         if sys.stderr.isatty():
-            _write(f"\r\x1b[K{line}")
-        elif logged is None:
-            self._logged[message.process] = -math.inf
+            _write("\r\x1b[K" + ": ".join(filter(None, (does, message.where))))
+        elif does not in self._logged:
+            self._logged.add(does)
             _write(f"{does}\n")
-        elif message.stalled_s and now > logged + LOGGED_S:
-            self._logged[message.process] = now
-            _write(f"{line}\n")
 
 
 def _write(text: str) -> None:
