@@ -329,8 +329,6 @@ def _js(node: ast.expr) -> str:
             return f"({_SIGNS[type(op)]}{_js(inner)})"
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return f"Math.pow({_js(left)}, {_js(right)})"
-        case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
-            return f"Math.floor({_js(left)} / {_js(right)})"
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
             return f"({_js(left)} {_SIGNS[type(op)]} {_js(right)})"
         case ast.Compare(left=first, ops=ops, comparators=others) if all(type(op) in _SIGNS for op in ops):
@@ -345,4 +343,4 @@ def _js(node: ast.expr) -> str:
             func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name), args=args, keywords=[]
         ):
             return f"{_CALLS.get(name, f'{name}_')}({', '.join(map(_js, args))})"
-    raise NotArithmetic(node, f"expected + - * / // **, comparisons, {', '.join(_CALLS)}, or a function of the lecture")
+    raise NotArithmetic(node, f"expected + - * / **, comparisons, {', '.join(_CALLS)}, or a function of the lecture")
