@@ -50,7 +50,6 @@ every_trace = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES.keys(
 LOADED = r"data:image/|data:video/|data:,|figures/|#"
 DEAD = "#no"  # a link that the lecture itself wrote
 FILES = r"[\w-]+\.js|\.\./machines\.js"  # next to the page, or the site's list of machines
-LINKS = r"https?:|figures/|[\w-]+\.(md|html|yaml|csv)(#|$)|\.\./index\.md"
 FORBIDDEN = {"iframe", "object", "embed", "form", "base", "foreignobject", "animate", "set"}
 
 

@@ -29,7 +29,7 @@ from tests.tracing.probed import Outcome, Probed, new_module, plain, probed
 from trace_tools.source.directives import Directive, DirectiveName, Inspected, Position, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.trace.model import Frame as FrameStart
-from trace_tools.tracing.instrument import IS_COMPILING, OPEN, instrument
+from trace_tools.tracing.instrument import IS_COMPILING, OPEN, inspect_all, instrument
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 EXPRESSIONS = ("__name__", "undefined.attribute", "len(__name__)")
@@ -262,3 +262,30 @@ def main():
             assert alive == []
         finally:
             gc.enable()
+
+
+BINDING = """def main():
+    a = b = 1
+    (c, [d, *e]), f.g, h[i] = values
+    k: int
+    m: int = 2
+    n += 1
+    for o, p in pairs:
+        print(o)
+    with open(q) as r, s:
+        pass
+    del a
+"""
+
+
+def test_inspect_all_inspects_each_name_that_a_statement_binds() -> None:
+    source = parse_source(BINDING, "lecture.py")
+    directives = [(d.line, d.position, [i.source for i in d.inspected]) for d in inspect_all(source)]
+    assert directives == [
+        (2, "after", ["a", "b"]),
+        (3, "after", ["c", "d", "e"]),
+        (5, "after", ["m"]),
+        (6, "after", ["n"]),
+        (7, "header", ["o", "p"]),
+        (9, "header", ["r"]),
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from tests.tracing.probed import Probed
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
-from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
+from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal, start_apart
 from trace_tools.tracing.merge.reader import UNFINISHED, read_process
 
 
@@ -250,3 +251,19 @@ def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.
     lecture.module.main()
     lecture.finish()
     assert isinstance(lecture.records[-1], RunEnd) and len(lecture.steps("x = 1")) == 1
+
+
+def test_threads_of_the_tools_block_signals() -> None:
+    masks: list[tuple[int, set[int]]] = []
+    done = threading.Event()
+
+    def record_mask() -> None:
+        masks.append((threading.get_ident(), set(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
+        done.set()
+
+    before, count = signal.pthread_sigmask(signal.SIG_BLOCK, []), threading.active_count()
+    start_apart(record_mask)
+    assert done.wait(10)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before and threading.active_count() == count
+    assert masks[0][0] != threading.get_ident() and {signal.SIGINT, signal.SIGALRM, signal.SIGUSR2} <= masks[0][1]
+    assert signal.SIGSEGV not in masks[0][1], "faults are reported at once"
