@@ -96,7 +96,7 @@ def test_javascript_equals_python_on_random_numbers() -> None:
     assert raised < 1_000
     formula = formula_of(everything)
     assert formula.parameters == ("a", "b", "c") and formula.results[:2] == ("scaled", "kind")
-    assert shape_of(formula.text) == (3, 8)
+    assert shape_of(formula.text) == (3, 7)
 
 
 PLAIN = "expected a plain function of the lecture"
