@@ -7,7 +7,7 @@ import pytest
 from tests.pages.lectures import failing, first_section, lecture
 from tests.pages.recording import of_section
 from tests.pages.written import Page, html, html_pages, markdown
-from trace_tools.pages.document import Call
+from trace_tools.pages.document import Call, Narration
 from trace_tools.trace.model import Image, Machine, Meters, Run, Table, Text, Value, Video
 
 
@@ -49,17 +49,23 @@ def test_cells_of_markdown_tables_are_escaped() -> None:
     assert "| a\\|b | $n$ |\n| --- | --- |\n| x\\|y | 1.5 |\n| – | 100,000.0 |" in markdown(recording.trace())
 
 
-def test_deeper_parts_are_folded_under_their_heading() -> None:
+def test_deeper_parts_are_folded_after_the_closing_text() -> None:
     recording, f = of_section(
-        "text('Core.')\nmore()  # @deeper", 'def more():\n    """More of it"""\n    text("Deeper.")\n'
+        "text('Core.')\nmore()  # @deeper\ntext('Closing.')", 'def more():\n    """More of it"""\n    text("Deeper.")\n'
     )
     recording.step(f, "text('Core", narrative=[Text(text="Core.")])
     recording.step(recording.call(f, "more()", "more"), 'text("Deep', narrative=[Text(text="Deeper.")])
-    [*_, part] = first_section(recording.trace()).blocks
+    recording.step(f, "text('Clos", narrative=[Text(text="Closing.")])
+    section = first_section(recording.trace())
+    [*_, closing, above, part] = section.blocks
     assert isinstance(part, Call) and part.shown == "part" and part.deeper
+    assert isinstance(closing, Narration) and closing.takeaway and isinstance(above, Narration) and not above.takeaway
+    assert [(it.level, it.anchor) for it in section.headings] == [(2, "deeper"), (3, "more-of-it")]
+    assert section.stepping.stops[-1].anchor == f"said-{closing.number}"  # the player goes in the order of the run
     for page, heading in ((html(recording.trace()), ">More of it<"), (markdown(recording.trace()), "# More of it")):
         main = page.partition("<main")[2] or page
-        assert main.index(heading) < main.lower().index("deeper, 1 min</summary>") < main.index("Deeper.")
+        order = ("Core.", "Closing.", "Deeper: ", heading, "eeper, 1 min</summary>", "Deeper.")
+        assert [*map(main.index, order)] == sorted(map(main.index, order))
 
 
 def test_the_policy_allows_the_hosts_of_media_on_the_web() -> None:

@@ -285,11 +285,6 @@ class Section(WithClaims):
     shared: tuple[str, ...] = ()  # storages shared by several of its expressions
     failure: Failure | None = None
 
-    @property
-    def steps(self) -> int:
-        """The number of steps in the player."""
-        return len(self.stepping.stops)
-
 
 def prefix(page: str | int, *, one_page: bool) -> str:
     """Return how the anchors begin of a section, by its number, or of another page."""

@@ -79,7 +79,7 @@ def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
     templates.filters["minutes"] = partial(reading_minutes, deeper=None)
-    templates.filters |= {"counted_once": counted_once}
+    templates.filters |= {"counted_once": counted_once, "tables": summaries.tables}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
         "small": summaries.is_small,
@@ -289,11 +289,6 @@ class _HtmlPage:
         """The address of the site's first page; of the text on a page that is alone."""
         return "#text" if self.site.alone else f"{self.site.root}index.html"
 
-    @property
-    def machine(self) -> str:
-        """The machine's name."""
-        return self.document.machine.name
-
     def meta(self, section: Section | None = None) -> Markup:
         """Return the line under a page's title."""
         parts = [escape(part) for part in overview.meta(self.document, section)]
@@ -320,9 +315,6 @@ class _HtmlPage:
         """Return the label of a storage that several expressions share, and the number of its colour; else ""."""
         label = value.tensor.storage if value is not None and value.tensor is not None else None
         return (label, self.shared.index(label) % DOTS + 1) if label and label in self.shared else ("", 0)
-
-    def grids(self, value: Value | None) -> list[summaries.ElementGrid]:
-        return summaries.tables(value) if value is not None else []
 
     def cells(self, value: Value | None) -> Markup:
         """Return the position of a matrix in a shared storage, for `linked.js`: label, offset, strides."""

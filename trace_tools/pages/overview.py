@@ -218,7 +218,7 @@ def index_parts(document: Document) -> Iterator[Content]:
             Phrase(reading(section)),
             Phrase(counted(section), link=f"#claims-{section.slug}" if section.claims else ""),
             Phrase(section_time(section), style="right"),
-            Phrase(f"{section.steps:,}", style="right"),
+            Phrase(f"{len(section.stepping.stops):,}", style="right"),
         ]
         for section in document.sections
     ]

@@ -47,12 +47,14 @@ from trace_tools.pages.document import (
     shared_storages,
 )
 from trace_tools.pages.margin import with_notes
+from trace_tools.pages.narration import reading_minutes
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
 from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, functions_called_by, qualified_name
 from trace_tools.trace.model import Frame, Step, Text, Trace
+from trace_tools.util import formats
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # most bodies of one function on a page
@@ -64,7 +66,7 @@ EMULATED = (
 # Ids of the templates and scripts, which headings must not use.
 _TAKEN = re.compile(
     "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
-    r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
+    r"|deeper|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
     r"|mode-(?:animate|core|letters|think)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
     r"|(?:figure|claims)-.+|.+-(?:title|desc)"
 )
@@ -117,14 +119,15 @@ def _section(
     page = _Composer(ran, begin, numbers)
     title, summary = ran.titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
-    blocks = fold([*page.body(calls[0], begin, 0), *(page.call(again, 0) for again in calls[1:])], begin)
-    blocks = definitions.shown_in(blocks, begin)
-    # the texts after the last part are the section's summary, unless code follows that part
-    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
-    after = blocks[parts[-1] + 1 :] if parts else ()
-    if all(isinstance(block, Narration) for block in after):
-        closing = mapped(after, narration=lambda it: replace(it, takeaway=isinstance(it.narrative, Text)))
-        blocks = (*blocks[: len(blocks) - len(after)], *closing)
+    laid_out = _core_first([*page.body(calls[0], begin, 0), *(page.call(again, 0) for again in calls[1:])])
+    blocks = definitions.shown_in(fold(laid_out, begin), begin)
+    deeper = [it for it in blocks if isinstance(it, Call) and it.deeper and it.shown == "part"]
+    if deeper:
+        at, minutes = blocks.index(deeper[0]), reading_minutes(deeper, deeper=True)
+        above = f"Deeper: {formats.plural(len(deeper), 'part')}, {minutes} min"
+        headings = (Heading(2, above, f"{begin}deeper"),)
+        heading = Narration(Text(text=f"## {above}"), next(page.numbers), headings=headings)
+        blocks = (*blocks[:at], heading, *blocks[at:])
     anchors = Anchors(blocks)
 
     def where(step: Step) -> tuple[str, int, str]:
@@ -148,6 +151,15 @@ def _section(
         shared=shared_storages(blocks),
         failure=None if failure is None or failure.caught else failure,
     )
+
+
+def _core_first(blocks: list[Block]) -> list[Block]:
+    """Move deeper parts to the end, and mark the texts after the last part as the summary, unless code follows it."""
+    last = max((at for at, block in enumerate(blocks) if isinstance(block, Call)), default=len(blocks))
+    after = blocks[last + 1 :]
+    if all(isinstance(block, Narration) for block in after):
+        blocks[last + 1 :] = mapped(after, narration=lambda it: replace(it, takeaway=isinstance(it.narrative, Text)))
+    return sorted(blocks, key=lambda it: isinstance(it, Call) and it.deeper)
 
 
 def _around(
@@ -197,7 +209,7 @@ class _Composer:
     def __init__(self, ran: Lecture, prefix: str, numbers: Iterator[int] | None) -> None:
         self._ran = ran
         self._prefix = prefix
-        self._numbers = count(1) if numbers is None else numbers
+        self.numbers = count(1) if numbers is None else numbers
 
     def call(self, frame: Frame, depth: int) -> Call:
         """Return one call of a function, folded."""
@@ -290,11 +302,12 @@ class _Composer:
         steps = sorted((s for n in segment.statements for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
         omitted = [o for n in segment.statements for o in tree.omitted(frame.frame, n)]
         directives = [one for n in segment.statements for one in edition.source.directives.get(n, ())]
+        gathered = not depth and any(one.name == "deeper" for one in directives)  # below the heading "Deeper"
         executions = []
         for step in steps:
             execution = self._ran.executions[step.id]
             frames = [called for called in tree.calls(step.id) if called.function != tree.main_name or called.source]
-            calls = tuple(self.call(called, depth) for called in frames) if depth < DEEPEST else ()
+            calls = tuple(self.call(called, depth + gathered) for called in frames) if depth < DEEPEST else ()
             executions.append(replace(execution, calls=calls) if calls else execution)
         return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
@@ -346,12 +359,12 @@ class _Composer:
         """Yield the narrative of a segment's statements, once per execution."""
         tree = self._ran.tree
         if segment.prose:
-            yield Narration(Text(text=segment.prose), next(self._numbers))
+            yield Narration(Text(text=segment.prose), next(self.numbers))
         for number in segment.statements:
             for step in tree.steps(frame.frame, number):
                 for narrative in step.narrative or ():
                     sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs)
-                    yield Narration(narrative, next(self._numbers), (step.id,), sometimes)
+                    yield Narration(narrative, next(self.numbers), (step.id,), sometimes)
 
 
 def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
