@@ -752,8 +752,7 @@ def allocated_bytes() -> None:
 def tensors_from_the_inside() -> None:
     """Tensors from the inside"""
     text(
-        "*To read alone, about seven minutes.* Which operations copy, and which only look at the same bytes in another "
-        "way?"
+        "*To read alone, about seven minutes.* Which operations copy, and which only see the same bytes in another way?"
     )
     storage_and_strides()
     views()
@@ -1076,7 +1075,7 @@ def a_time_is_a_median() -> None:
     text(
         "**Warm up**: the first call chooses algorithms and allocates. **Wait**: a GPU's call returns when its work is "
         "queued, so an 8192³ product seems to take 10 µs instead of 1.1 ms. **Repeat**, and report the median and the "
-        "spread. The function `median_seconds` above does it in ten lines; `measure` also chooses how often."
+        "spread. `median_seconds` does it in ten lines; `measure` also chooses how often."
     )
     large = math.isqrt(sizes().streamed_bytes // 4)  # past every cache @inspect large @stepover
     n = sizes().side  # @inspect n @stepover
@@ -1264,8 +1263,7 @@ def two_times() -> None:
     """Two times, and the larger wins"""
     text(
         "FLOPs over FLOP/s is a time; bytes over bytes/s, the **bandwidth**, is another. A GPU loads the next numbers "
-        "while it computes: with perfect overlap an operation takes the larger of the two, with none their sum, at "
-        "most twice as long."
+        "while it computes: with perfect overlap an operation takes the larger of the two, with none their sum."
     )
     ratio = 4e9 / H100_BANDWIDTH / (1e9 / (H100_FP32 / 2))  # @hide
     ask(
@@ -1328,8 +1326,8 @@ def points_and_roofs() -> None:
     """Measured points, and two roofs"""
     text(
         "The **roofline** plots speed against intensity: the rising part is bandwidth × intensity, the flat part the "
-        "peak. No point is placed on it by construction. The H100's points are the published products of section 5; "
-        "the others were measured on the machine that made this page."
+        "peak. The H100's points are the published products of section 5; the others were measured on the machine "
+        "that made this page."
     )
     x = torch.rand(sizes().streamed_bytes // 16, device=device())  # fp32, far more than the caches hold @stepover
     y, side = torch.empty_like(x), math.isqrt(len(x))
@@ -1350,7 +1348,7 @@ def points_and_roofs() -> None:
         y_scale="log",
     )
     assert here["add 1"].intensity == 1 / 8 and abs(here["256³"].intensity / (256 / 6) - 1) < 1e-9  # fp32: 4 bytes
-    text("GELU counts as 20 FLOPs a number, because the processor computes its tanh from products and sums.")
+    text("GELU counts as 20 FLOPs a number, most of them in its tanh.")
 
 
 def two_more_reasons() -> None:
@@ -1935,7 +1933,7 @@ def flops_by_part(shape: Shape, batch: int) -> dict[str, int]:
 
 def a_small_model_that_stays() -> None:
     """A small model that stays"""
-    text("From here on a model of the same kind is small enough to run here. Each byte is a token: $V = 256$.")
+    text("From here on, a small model of the same kind runs here. Each byte is a token: $V = 256$.")
     torch.manual_seed(0)
     shape = Shape()  # @inspect shape
     model = LanguageModel(shape)  # @stepover
@@ -2610,11 +2608,10 @@ def a_scale_for_each_block() -> None:
     few[5] = 100  # @hide
     plot(lambda width: strips(few, width), title="One outlier of 64, in fp4: a block's scale costs that block only")
     text(
-        "NVFP4's scale of 8 bits per 16 numbers makes 4.5 bits a number. (MX scales are powers of two, rounded up "
-        "here.) Hopper applies scales in software (DeepSeek-V3: blocks of 1 × 128 and 128 × 128, fp32 scales, sums "
-        "moved to fp32 every 128 products), Blackwell in hardware. Nemotron 3 Super (120 B, 12 B used, 25 T tokens) "
-        "was pre-trained in NVFP4. Most products in linear layers use these formats; attention, norms, embedding and "
-        "head stay wider."
+        "NVFP4's scale of 8 bits per 16 numbers makes 4.5 bits a number. Hopper applies scales in software "
+        "(DeepSeek-V3: blocks of 1 × 128 and 128 × 128, fp32 scales, sums moved to fp32 every 128 products), "
+        "Blackwell in hardware. Nemotron 3 Super (120 B, 12 B used, 25 T tokens) was pre-trained in NVFP4. Most "
+        "products in linear layers use these formats; attention, norms, embedding and head stay wider."
     )
     link("https://arxiv.org/abs/2310.10537", "Microscaling Data Formats for Deep Learning", authors="Rouhani et al.")
     link(
@@ -2770,7 +2767,7 @@ def saved_by_layer(D: int, H: int, K: int, F: int, T: int) -> int:
 def a_layer_keeps() -> None:
     """A layer keeps 40.5 bytes per token and width"""
     text(
-        "In the drawing of section 8 these are the bytes beside the boxes. **FlashAttention** never writes the $S "
+        "Section 8's drawing has these bytes beside its boxes. **FlashAttention** never writes the $S "
         "\\times S$ scores; without it they would also be kept. For our run, one sequence of 8,192 tokens in 80 layers:"
     )
     each = saved_by_layer(8192, 64, 8, 28672, T=1) / 8192  # bytes per token and width @inspect each
@@ -2783,10 +2780,7 @@ def a_layer_keeps() -> None:
     x = torch.randn(2, 64, 512, dtype=torch.bfloat16, requires_grad=True)
     counted = saved_by_autograd(lambda: layer(x), layer.parameters()) / (2 * 64 * 512)  # @inspect counted @stepover
     assert 40.5 <= counted < 41.5  # and RoPE's angles, 1 / RMS, and each head's sum of the softmax
-    text(
-        "That is *unfused*: a SwiGLU in one kernel keeps gate, up and product (33.5), or makes the product again "
-        "(26.5). GPT-3's layer kept 34."
-    )
+    text("Fused, a SwiGLU keeps gate, up and product (33.5), or makes the product again (26.5). GPT-3's layer kept 34.")
     link(
         "https://arxiv.org/abs/2205.05198", "Reducing Activation Recomputation", authors="Korthikanti et al.", date=2022
     )
@@ -2916,7 +2910,7 @@ def using_less_memory() -> None:
     """Using less memory"""
     text(
         "217 GB of activations and 1.13 TB of the rest do not fit into 80 GB. Which term shrinks, and at which price? "
-        "The first cut is nearly free: a batch comes as **micro-batches**, one after the other, down to one sequence."
+        "The first cut is nearly free: a batch comes as **micro-batches**, down to one sequence."
     )
     note("Nine minutes. Ask first which term is the largest. Then ZeRO's bars, and the network's roofline.")
     checkpoints()

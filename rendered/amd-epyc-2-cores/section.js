@@ -1,4 +1,4 @@
-page.sectionStyle = "/* The player: its buttons in the bar, its panel instead of the contents, the current line. */\n.player { display: flex; gap: 0.5rem; align-items: center; white-space: nowrap; }\nbody:not(.stepping) :is(#step-back, #step-now, #step-over, #step-end), .stepping .idle { display: none; }\n.player output { color: var(--soft); font-variant-numeric: tabular-nums; min-width: 8.5em; text-align: center; }\n.player button:hover, #theme:hover { color: var(--ink); border-color: var(--soft); }\n#step-done { position: absolute; left: 0; bottom: -1px; width: 100%; height: 2px; border: 0; appearance: none; background: none; }\n#step-done::-webkit-progress-bar { background: none; }\n#step-done::-webkit-progress-value { background: var(--link); }\n#step-done::-moz-progress-bar { background: var(--link); }\n.stepping .row > .code code { cursor: pointer; }\n.row.caller { background: color-mix(in srgb, var(--mark) 45%, transparent); }\n.row.current { box-shadow: inset 3px 0 var(--link); }\n:is(.prose, figure, .note, .reference, h2, h3, h4, h5, h6).current { box-shadow: -1rem 0 var(--paper), calc(-1rem - 3px) 0 var(--link); }\n.current { scroll-margin-block: 4rem 30vh; }\n.stepping .wrap { grid-template-columns: clamp(16rem, 24vw, 23rem) minmax(0, 1fr); max-width: 99rem; }\n.panel .contents { position: static; max-height: none; padding: 1rem 0 0; margin: 1.5rem 0 0; border: 0; border-top: 1px solid var(--line); overflow: visible; }\n.panel section:not(:has(tr, .turns:not([hidden]))) + section > h3 { margin-top: 0.3rem; }\n.stepping main, .panel { touch-action: pan-y pinch-zoom; }\n.panel { position: sticky; top: 2.9rem; align-self: start; max-height: calc(100vh - 2.9rem); contain: layout paint style; overflow-y: auto; padding: 1.2rem 0.9rem 2rem 1.25rem;\n  border-right: 1px solid var(--line); font: 13px/1.5 var(--sans); }\n#step-status { position: fixed; top: 0; margin: 0; }\n.panel p { margin: 0.15rem 0; overflow-wrap: anywhere; }\n.panel .where { color: var(--soft); font-variant-numeric: tabular-nums; }\n.panel pre { font: 12px/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; background: var(--code); margin: 0.3rem 0; padding: 0.3rem 0.5rem; max-height: 12rem; overflow-y: auto; }\n.panel .held { color: var(--ok); }\n.panel .failed { color: var(--bad); font-weight: 600; }\n.panel :is(.caught, .warning) { color: var(--warn); background: none; border: 0; padding: 0; font-size: inherit; }\n.panel h3 { max-width: none; font: 600 13px/1.4 var(--sans); margin: 1rem 0 0.25rem; padding-top: 0.6rem; border-top: 1px solid var(--line); }\n.panel h3 code { font: 600 12.5px/1.4 var(--mono); }\n.panel small { color: var(--soft); font-weight: 400; font-size: 11.5px; }\n.turns { display: block; color: var(--soft); font-size: 12px; }\n.turns input { display: block; width: 100%; margin: 0.1rem 0 0.3rem; accent-color: var(--link); }\n.vars, .vars > tbody { display: block; font: 12px/1.45 var(--mono); }\n.vars > tbody > tr { display: flex; flex-wrap: wrap; border-bottom: 2px solid var(--paper); padding: 0.18rem 0.35rem; }\n.vars > tbody > tr > th { flex: 0 1 auto; min-width: 42%; padding: 0 0.5rem 0 0; text-align: left; font-weight: 400; color: var(--soft); overflow-wrap: break-word; }\n.vars > tbody > tr > td { flex: 1 1 7rem; min-width: 0; padding: 0; overflow-wrap: anywhere; }\n.vars .grid { font-size: 11px; }\n.vars .storage, .vars small { display: block; font-size: 11px; }\n.vars :is(.new, .changed, .written) { background: var(--mark); box-shadow: inset 3px 0 var(--link); }\n.vars :is(.new, .changed, .written) > th { color: var(--ink); }\n.vars .alias { background: color-mix(in srgb, var(--mark) 60%, transparent); box-shadow: inset 3px 0 var(--warn); }\n.vars .alias small { color: var(--warn); }\n.live > * { display: inline-block; padding-left: 1.1em; text-indent: -1.1em; margin-right: 0.9rem; }\n.live :is(b, small) { font-weight: 400; color: var(--ink); }\n.live small { color: var(--soft); }\n.live .held { color: var(--ok); }\n.live .failed { color: var(--bad); font-weight: 600; }\n.live .caught { color: var(--warn); background: none; border: 0; padding-block: 0; margin-block: 0; font: inherit; }\n@media screen {\n  .beside.alive { display: flex; justify-content: flex-start; }\n  .alive > :not(.live) { display: none; }\n  .later { display: none !important; }\n}\ndialog { font: 14.5px/1.5 var(--sans); color: var(--ink); background: var(--paper); border: 1px solid var(--soft); border-radius: 9px; max-width: min(38rem, 92vw); padding: 1.2rem 1.5rem; }\ndialog::backdrop { background: rgb(0 0 0 / 45%); }\ndialog h2 { margin: 0 0 0.4rem; }\ndialog table { border-collapse: collapse; }\ndialog th { text-align: left; font-weight: 400; white-space: nowrap; padding: 0.15rem 1.2rem 0.15rem 0; vertical-align: top; }\ndialog fieldset { border: 1px solid var(--line); border-radius: 7px; margin: 0.9rem 0; }\ndialog label { display: block; padding: 0.15rem 0; }\ndialog button { font: inherit; padding: 0.25rem 0.9rem; border: 1px solid var(--soft); border-radius: 7px; background: none; color: inherit; cursor: pointer; }\nkbd { font: 12px/1.3 var(--mono); border: 1px solid var(--line); border-bottom-width: 2px; border-radius: 4px; padding: 0.05rem 0.35rem; background: var(--code); }\n@media screen and (max-width: 1100px) {\n  /* The panel is in the lower part of the window; the text scrolls above it, so that they do not overlap. */\n  body.stepping { height: 100dvh; display: grid; grid-template-rows: auto minmax(0, 1fr); overflow: hidden; }\n  .stepping .wrap { display: grid; grid-template: minmax(0, 1fr) auto / minmax(0, 1fr); min-height: 0; width: 100%; }\n  .stepping .wrap > main { grid-area: 1 / 1; overflow-y: auto; min-height: 0; }\n  .stepping .wrap > .panel { grid-area: 2 / 1; position: static; max-height: 36dvh; border: 0; border-top: 2px solid var(--line); padding: 0.5rem 1.25rem 0.8rem;\n    display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 0 1.5rem; align-content: start; }\n  .panel .at { grid-column: 1 / -1; }\n  .panel .contents { display: none; }\n  .panel h3 { margin-top: 0.3rem; padding-top: 0.4rem; }\n  .stepping .current { scroll-margin-block: 1rem 3rem; }\n}\n@media screen and (max-width: 800px) {\n  .bar { gap: 0.4rem; }\n  .player { gap: 0.3rem; }\n  .player output { min-width: 0; font-size: 12px; }\n  .stepping .bar > :is(.home, .menu, #differing, #search-open, #theme), body:not(.stepping) #step-help, .idle { display: none; }\n  .stepping .player { flex: 1; justify-content: space-between; }\n  .alive:has(> .live:empty) { display: none; }\n  .player button { min-height: 2.2rem; min-width: 2.2rem; }\n  #step-large span { display: none; }\n  :is(.prose, figure, .note, .reference, h2, h3, h4, h5, h6).current { box-shadow: -0.5rem 0 var(--paper), calc(-0.5rem - 3px) 0 var(--link); }\n}\n@media print { .panel, .player, #step-done, .live { display: none; } .row.current, .row.caller { background: none; box-shadow: none; } }\n/* Large type, for a lecture hall. */\n@media screen {\n  .large :is(.bar, .contents, nav.turn, .machines, .meta) { display: none; }\n  .large .wrap { max-width: none; }\n  .large main { max-width: none; font-size: 1.5em; }\n  .large .panel { top: 0; font-size: 1.3em; }\n}\n\n/* Other machines in columns next to the lines. */\n.machines { margin: 0.6rem 0 0; padding: 0; border: 0; color: var(--soft); display: flex; flex-wrap: wrap; gap: 0.1rem 1.3rem; align-items: center; }\n.machines legend { float: left; padding: 0; font-size: inherit; }\n.machines label { cursor: pointer; min-height: 24px; }\n.machines input { accent-color: var(--link); vertical-align: -0.1em; }\n.machines small { color: var(--soft); }\n.machines p { flex: 1 0 100%; margin: 0; }\n#differing { display: flex; align-items: center; gap: 0.3rem; }\n#differing output { display: inline-block; min-width: 7em; text-align: center; color: var(--soft); font-variant-numeric: tabular-nums; white-space: nowrap; }\n.comparing { --margin: clamp(15rem, 22vw, 22rem); }\n.comparing .wrap { max-width: 118rem; }\n.comparing .called { --margin: clamp(13rem, 20vw, 20rem); }\n.comparing .listing > :is(.row, .heads) { grid-template-columns: minmax(0, 1fr) minmax(0, var(--margin)) repeat(var(--others), minmax(0, clamp(8.5rem, 13vw, 15rem))); }\n.heads { display: grid; font: 600 11.5px/1.7 var(--sans); color: var(--soft); border-bottom: 1px solid var(--line); }\n.heads span { padding: 0.1rem 0.6rem; border-left: 1px solid var(--line); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }\n.comparing .row > .code { grid-area: 1 / 1; }\n.comparing .row > .beside { grid-area: 1 / 2; }\n.other { grid-area: 1 / var(--column); border-left: 1px solid var(--line); padding: 0 0.6rem; font-size: 12px; color: var(--soft); min-width: 0; overflow-wrap: anywhere; }\n.other p { margin: 0; padding-left: 0.9em; text-indent: -0.9em; font: inherit; }\n.other b { font-weight: 400; color: var(--ink); }\n.other small { font-size: 0.95em; }\n.other .same { font-style: italic; }\n.other p.differs, .other p.differs :is(b, small) { color: var(--warn); font-weight: 600; }\n.other.differs { background: var(--warn-ground); }\n.row.differs { box-shadow: inset 3px 0 var(--warn); }\n.row.differs.current { box-shadow: inset 3px 0 var(--link); }\n@media screen and (max-width: 1500px) {\n  .comparing:not(.stepping) .wrap { grid-template-columns: minmax(0, 1fr); }\n  .comparing:not(.stepping) .wrap > main { grid-area: 2 / 1; }\n  .comparing .contents { position: static; max-height: none; padding: 0.6rem 1.25rem 0; }\n  .comparing .contents summary { display: list-item; cursor: pointer; color: var(--soft); }\n}\n@media screen and (min-width: 801px) { .comparing main { padding-left: 1.5rem; } }\n@media screen and (max-width: 800px) {\n  .comparing .bar > .home, .comparing #step-large { display: none; }\n  #differing { flex: 1; }\n  #differing output { min-width: 0; font-size: 12px; }\n  .heads { display: none; }\n  .comparing .listing > .row { grid-template-columns: minmax(0, 1fr); }\n  .comparing .row > :is(.code, .beside) { grid-area: auto; }\n  .other { grid-area: auto / 1 / auto / -1; border-left: 3px solid var(--line); margin: 0 1rem 0.3rem 0.8rem; padding: 0 0.6rem; line-height: 1.7; }\n  .other::before { content: attr(data-machine); font: 600 11px/1.6 var(--sans); }\n  .other.alike { display: none; }\n  .row.differs > .other.differs { border-color: var(--warn); }\n}\n@media print { .machines { display: none; } .comparing { --margin: 28%; } .other { font-size: 7.5pt; } }\n";
+page.sectionStyle = "/* The player: its buttons in the bar, its panel instead of the contents, the current line. */\n.player { display: flex; gap: 0.5rem; align-items: center; white-space: nowrap; }\nbody:not(.stepping) :is(#step-back, #step-now, #step-over, #step-end), .stepping .idle { display: none; }\n.player output { color: var(--soft); font-variant-numeric: tabular-nums; min-width: 8.5em; text-align: center; }\n#step-done { position: absolute; left: 0; bottom: -1px; width: 100%; height: 2px; border: 0; appearance: none; background: none; }\n#step-done::-webkit-progress-bar { background: none; }\n#step-done::-webkit-progress-value { background: var(--link); }\n#step-done::-moz-progress-bar { background: var(--link); }\n.stepping .row > .code code { cursor: pointer; }\n.row.caller { background: color-mix(in srgb, var(--mark) 45%, transparent); }\n.row.current { box-shadow: inset 3px 0 var(--link); }\n:is(.prose, figure, .reference, h2, h3, h4, h5, h6).current { box-shadow: -1rem 0 var(--paper), calc(-1rem - 3px) 0 var(--link); }\n.current { scroll-margin-block: 4rem 30vh; }\n.stepping .wrap { grid-template-columns: clamp(16rem, 24vw, 23rem) minmax(0, calc(var(--measure) + var(--margin) + 4rem)); }\n.stepping .contents { display: none; }\n.panel section:not(:has(tr, .turns:not([hidden]))) + section > h3 { margin-top: 0.3rem; }\n.stepping main, .panel { touch-action: pan-y pinch-zoom; }\n.panel { position: sticky; top: 2.9rem; align-self: start; max-height: calc(100vh - 2.9rem); contain: layout paint style; overflow-y: auto; padding: 1.2rem 0.9rem 2rem 1.25rem;\n  border-right: 1px solid var(--line); font: 0.8125rem/1.5 var(--sans); }\n#step-status { position: fixed; top: 0; margin: 0; }\n.panel p { margin: 0.15rem 0; overflow-wrap: anywhere; }\n.panel .where { color: var(--soft); font-variant-numeric: tabular-nums; }\n.panel pre { font: 0.75rem/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; background: var(--code); margin: 0.3rem 0; padding: 0.3rem 0.5rem; max-height: 12rem; overflow-y: auto; }\n.panel h3 { max-width: none; font: 600 0.8125rem/1.4 var(--sans); margin: 1rem 0 0.25rem; padding-top: 0.6rem; border-top: 1px solid var(--line); }\n.panel h3 code { font: 600 0.7812rem/1.4 var(--mono); }\n.panel small { color: var(--soft); font-weight: 400; font-size: 0.7188rem; }\n.turns { display: block; color: var(--soft); font-size: 0.75rem; }\n.turns input { display: block; width: 100%; margin: 0.1rem 0 0.3rem; accent-color: var(--link); }\n.vars, .vars > tbody { display: block; font: 0.75rem/1.45 var(--mono); }\n.vars > tbody > tr { display: flex; flex-wrap: wrap; border-bottom: 2px solid var(--paper); padding: 0.18rem 0.35rem; }\n.vars > tbody > tr > th { flex: 0 1 auto; min-width: 42%; padding: 0 0.5rem 0 0; text-align: left; font-weight: 400; color: var(--soft); overflow-wrap: break-word; }\n.vars > tbody > tr > td { flex: 1 1 7rem; min-width: 0; padding: 0; overflow-wrap: anywhere; }\n.vars .grid { font-size: 0.6875rem; }\n.vars .storage, .vars small { display: block; font-size: 0.6875rem; }\n.vars :is(.new, .changed, .written) { background: var(--mark); box-shadow: inset 3px 0 var(--link); }\n.vars :is(.new, .changed, .written) > th { color: var(--ink); }\n.vars .alias { background: color-mix(in srgb, var(--mark) 60%, transparent); box-shadow: inset 3px 0 var(--warn); }\n.vars .alias small { color: var(--warn); }\n.live > * { display: inline-block; padding-left: 1.1em; text-indent: -1.1em; margin-right: 0.9rem; }\n.live b { font-weight: 400; color: var(--ink); }\n@media screen {\n  .beside.alive { display: flex; justify-content: flex-start; }\n  .alive > :not(.live) { display: none; }\n  .later { display: none !important; }\n}\ndialog { font: 0.9062rem/1.5 var(--sans); color: var(--ink); background: var(--paper); border: 1px solid var(--soft); border-radius: 9px; max-width: min(38rem, 92vw); padding: 1.2rem 1.5rem; }\ndialog::backdrop { background: rgb(0 0 0 / 45%); }\ndialog h2 { margin: 0 0 0.4rem; }\ndialog table { border-collapse: collapse; }\ndialog th { text-align: left; font-weight: 400; white-space: nowrap; padding: 0.15rem 1.2rem 0.15rem 0; vertical-align: top; }\ndialog fieldset { border: 1px solid var(--line); border-radius: 7px; margin: 0.9rem 0; }\ndialog label { display: block; padding: 0.15rem 0; }\nkbd { font: 0.75rem/1.3 var(--mono); border: 1px solid var(--line); border-bottom-width: 2px; border-radius: 4px; padding: 0.05rem 0.35rem; background: var(--code); }\n@media screen and (max-width: 1100px) {\n  /* The panel is in the lower part of the window; the text scrolls above it, so that they do not overlap. */\n  body.stepping { height: 100dvh; display: grid; grid-template-rows: auto minmax(0, 1fr); overflow: hidden; }\n  .stepping .wrap { grid-template: minmax(0, 1fr) auto / minmax(0, 1fr); min-height: 0; width: 100%; }\n  .stepping .wrap > main { grid-area: 1 / 1; overflow-y: auto; min-height: 0; }\n  .stepping .wrap > .panel { grid-area: 2 / 1; position: static; max-height: 36dvh; border: 0; border-top: 2px solid var(--line); padding: 0.5rem 1.25rem 0.8rem;\n    display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 0 1.5rem; align-content: start; }\n  .panel .at { grid-column: 1 / -1; }\n  .panel h3 { margin-top: 0.3rem; padding-top: 0.4rem; }\n  .stepping .current { scroll-margin-block: 1rem 3rem; }\n}\n@media screen and (max-width: 800px) {\n  .bar { gap: 0.4rem; }\n  .player { gap: 0.3rem; }\n  .player output { min-width: 0; font-size: 0.75rem; }\n  .stepping .bar > :is(.home, .menu, #differing, #search-open, #theme) { display: none; }\n  .stepping .player { flex: 1; justify-content: space-between; }\n  .alive:has(> .live:empty) { display: none; }\n  .player button { min-height: 2.2rem; min-width: 2.2rem; }\n  :is(#step-large, #step-on) span:not(.hidden), #step-help { display: none; }\n  :is(.prose, figure, .reference, h2, h3, h4, h5, h6).current { box-shadow: -0.5rem 0 var(--paper), calc(-0.5rem - 3px) 0 var(--link); }\n}\n@media print { .panel, #step-done, .live { display: none; } .row.current, .row.caller { background: none; box-shadow: none; } }\n/* Large type, for a lecture hall: hundredths of the largest 16:9 area, one column, headings at the top. */\n@media screen {\n  .large { font-size: min(1.92vw, 3.41vh); --measure: 44rem; --margin: 17rem; scroll-padding-top: 4rem; }\n  .large :is(.bar, .contents, .panel, nav.turn, .machines, .meta, .copy, .drawn, .permalink) { display: none; }\n  .large body.stepping { display: block; height: auto; overflow: visible; }\n  .large .wrap { display: block; max-width: none; }\n  .large main { max-width: none; padding: 1rem 1.5rem 50vh; overflow: visible; }\n  .large h2 { position: sticky; top: 0; z-index: 1; max-width: none; margin-top: 1rem; padding: 0.3rem 0; background: var(--paper); border-bottom: 1px solid var(--line); }\n  .large .current { scroll-margin-block: 5rem 30vh; }\n  .large :is(.scroll, .narrow) > svg { width: min(100%, 44rem); height: auto; }\n}\n\n/* Other machines in columns next to the lines. */\n.machines { margin: 0.6rem 0 0; padding: 0; border: 0; color: var(--soft); display: flex; flex-wrap: wrap; gap: 0.1rem 1.3rem; align-items: center; }\n.machines legend { float: left; padding: 0; font-size: inherit; }\n.machines label { cursor: pointer; min-height: 24px; }\n.machines input { accent-color: var(--link); vertical-align: -0.1em; }\n.machines p { flex: 1 0 100%; margin: 0; }\n#differing { display: flex; align-items: center; gap: 0.3rem; }\n#differing output { display: inline-block; min-width: 7em; text-align: center; color: var(--soft); font-variant-numeric: tabular-nums; white-space: nowrap; }\n.comparing { --margin: clamp(15rem, 22vw, 22rem); }\n.comparing .wrap { max-width: 118rem; }\n.comparing .called { --margin: clamp(13rem, 20vw, 20rem); }\n.comparing .listing > :is(.row, .heads) { grid-template-columns: minmax(0, 1fr) minmax(0, var(--margin)) repeat(var(--others), minmax(0, clamp(8.5rem, 13vw, 15rem))); }\n.heads { display: grid; font: 600 0.7188rem/1.7 var(--sans); color: var(--soft); border-bottom: 1px solid var(--line); }\n.heads span { padding: 0.1rem 0.6rem; border-left: 1px solid var(--line); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }\n.comparing .row > .code { grid-area: 1 / 1; }\n.comparing .row > .beside { grid-area: 1 / 2; }\n.other { grid-area: 1 / var(--column); border-left: 1px solid var(--line); padding: 0 0.6rem; font-size: 0.75rem; color: var(--soft); min-width: 0; overflow-wrap: anywhere; }\n.other p { margin: 0; padding-left: 0.9em; text-indent: -0.9em; font: inherit; }\n.other b { font-weight: 400; color: var(--ink); }\n.other .same { font-style: italic; }\n.other p.differs, .other p.differs :is(b, small) { color: var(--warn); font-weight: 600; }\n.other.differs { background: var(--warn-ground); }\n.row.differs { box-shadow: inset 3px 0 var(--warn); }\n.row.differs.current { box-shadow: inset 3px 0 var(--link); }\n@media screen and (max-width: 1500px) {\n  .comparing:not(.stepping) .wrap { grid-template-columns: minmax(0, 1fr); }\n  .comparing:not(.stepping) .wrap > main { grid-area: 2 / 1; }\n  .comparing .contents { position: static; max-height: none; padding: 0.6rem 1.25rem 0; }\n  .comparing .contents summary { display: list-item; cursor: pointer; color: var(--soft); }\n}\n@media screen and (max-width: 800px) {\n  .comparing .bar > .home, .comparing #step-large { display: none; }\n  #differing { flex: 1; }\n  #differing output { min-width: 0; font-size: 0.75rem; }\n  .heads { display: none; }\n  .comparing .listing > .row { grid-template-columns: minmax(0, 1fr); }\n  .comparing .row > :is(.code, .beside) { grid-area: auto; }\n  .other { grid-area: auto / 1 / auto / -1; border-left: 3px solid var(--line); margin: 0 1rem 0.3rem 0.8rem; padding: 0 0.6rem; line-height: 1.7; }\n  .other::before { content: attr(data-machine); font: 600 0.6875rem/1.6 var(--sans); }\n  .other.alike { display: none; }\n  .row.differs > .other.differs { border-color: var(--warn); }\n}\n@media print { .comparing { --margin: 28%; } .other { font-size: 7.5pt; } }\n";
 // The player: step through the run, one statement at a time.
 //
 // `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is
@@ -10,12 +10,12 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
   const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
-  const main = $("text"), panel = $("panel"), contents = document.querySelector(".contents");
+  const main = $("text"), panel = $("panel");
   const steps = {};  // what `read` makes of the page's data; nothing changes it
   const now = {  // all that changes
     here: -1, before: -1,  // the stop that is shown, and the one shown before it
     part: 0,  // how many of its outputs are shown (@animate)
-    animate: false,  // whether the page is revealed step by step
+    animate: false,  // whether the page is in large type, revealed step by step
     pieces: null,  // then: each piece of the page, with the position that reveals it
     marked: [],  // the lines of the stack: [element, class]
     waiting: 0,  // the timer of what is updated with a delay
@@ -67,13 +67,19 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     }
     return 0;
   };
+  const inHall = (way) => {  // the next piece of the page that can be seen: not inside folds
+    let at = now.here + way;
+    const folded = (place) => !place || place === placeOf(now.here) || place.closest("details:is(.called, .deeper):not([open])");
+    while (at >= 0 && at < steps.count && folded(placeOf(at))) at += way;
+    return at;
+  };
   const outputs = () => (now.animate ? steps.outputs.get(now.here) ?? 1 : 1);
 
   const move = (way) => {
     const stepping = panel.hidden === false;
     if (now.here < 0 || !stepping) return "lj".includes(way) ? go(now.here < 0 ? start() : now.here) : undefined;
     if ("lj".includes(way) && now.part + 1 < outputs()) return show(now.here, now.part + 1);
-    const to = { l: () => now.here + 1, h: () => now.here - 1, j: () => over(now.here, 1), k: () => over(now.here, -1),
+    const to = { ...(now.animate ? { l: () => inHall(1), h: () => inHall(-1) } : { l: () => now.here + 1, h: () => now.here - 1 }), j: () => over(now.here, 1), k: () => over(now.here, -1),
       u: () => above(now.here), Home: () => 0, End: () => steps.count - 1 }[way]();
     if (way === "u" && to < 0) return say("This call ends with the section.");
     if (to < 0 || to >= steps.count) return say(to < 0 ? "This is the first step." : "This is the last step.");
@@ -87,10 +93,9 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     mark();
     drawRows();
   };
-    const open = (isOpen) => {  // the panel is above the contents, in their column
+  const open = (isOpen) => {  // the panel stands where the contents stood
     panel.hidden = !isOpen;
     document.body.classList.toggle("stepping", isOpen);
-    if (contents) { if (isOpen) panel.append(contents); else main.after(contents); }
   };
   const show = (stop, output) => {
     now.part = output;
@@ -197,8 +202,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     return results;
   };
 
-  // Animate mode: each piece of the page, with the position that reveals it.
-    const arrange = () => {
+  // In large type: each piece of the page, with the position that reveals it.
+  const arrange = () => {
     const numbers = new Map(), counts = new Map();
     for (const [number, stop] of steps.narrations) {
       const nth = counts.get(stop) ?? 0;
@@ -274,7 +279,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const box = make("section", "", title, from, label, make("table", "vars", body));
     const made = (boxes[depth] = { box, title, slider, label, text, from, body, list: [] });
     slider.addEventListener("input", () => go(made.list[slider.value - 1]));
-    if (contents) contents.before(box); else panel.append(box);
+    panel.append(box);
     return made;
   };
   const drawFrame = ([frame, stop], depth, names, writes) => {
@@ -312,32 +317,19 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
       body.replaceChildren();
     }
   };
-  const ASSIGNS = /^\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*\*?[A-Za-z_][\w.]*)*)\s*(?::[^=]*)?(?:[-+*/@%&|^]|\*\*|\/\/)?=(?!=)/;
-  const does = () => {  // one sentence: what the line did, beside the values below
-    const row = placeOf(now.here), code = steps.code[now.here] || (row?.matches(".row") ? row.querySelector(".code > code").textContent : "");
-    const calls = steps.inside[now.here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s+/g, "").split(",");
-    const inspected = new Set((steps.seenAt.get(now.here) ?? []).map((entry) => steps.seen.name[entry].split(/\W/)[0]));
-    const unseen = (assigned ?? []).filter((name) => !inspected.has(name.split(/\W/)[0]));
-    return [
-      calls ? calls === 1 ? "Calls: 1 step inside it." : `Calls: ${calls.toLocaleString("en")} steps inside it.` : "",
-      unseen.length ? unseen.length > 1 ? `Assigns ${unseen.join(" and ")}; their values were not inspected.` : `Assigns ${unseen[0]}; its value was not inspected.` : "",
-      row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[now.here] ? "Writes the highlighted block." : "",
-      /^\s*return\b/.test(code) && !inspected.size ? "Returns to its caller." : "",
-    ].filter(Boolean).join(" ");
-  };
   const drawHead = () => {
     const cost = [steps.time[now.here], steps.memory[now.here]].filter(Boolean).join(" · ");
     const lines = [make("p", "where", `line ${steps.line[now.here]}` + (cost ? ` · ${cost}` : ""))];
     if (steps.code[now.here]) lines.push(make("pre", "", steps.code[now.here]));
-    const words = does();
-    if (words) lines.push(make("p", "", words));
+    const inside = steps.inside[now.here];
+    if (inside) lines.push(make("p", "", inside === 1 ? "Calls: 1 step inside it." : `Calls: ${inside.toLocaleString("en")} steps inside it.`));
     for (const [kind, text] of steps.noted.get(now.here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
     head.replaceChildren(...lines);
   };
 
   // --- updated with a delay: the address, and the text for screen readers ---
 
-    const say = (text) => { $("step-status").textContent = text; };
+  const say = (text) => { $("step-status").textContent = text; };
   const description = () => {
     const place = `Step ${now.here + 1} of ${steps.count}, line ${steps.line[now.here]}, ${steps.names[steps.frame[now.here]]}.`;
     const fresh = [...known(steps.frame[now.here]).values()].filter(isFresh).slice(0, 3);
@@ -350,27 +342,14 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
   };
   const later = () => { clearTimeout(now.waiting); now.waiting = setTimeout(settle, 250); };
 
-  // --- animate, large type ---
+  // --- large type, for a lecture hall: the page without bar, contents and panel, revealed step by step ---
 
-  const setAnimate = (on) => {
-    now.animate = on;
-    now.part = 0;
-    $("mode-animate").checked = on;
-    uncoverPage();
-    if (now.here >= 0 && !panel.hidden) drawPanel();
-    drawRows();
-  };
-  const toggleAnimate = () => {
-    setAnimate(!now.animate);
-    try { sessionStorage.setItem("animate", now.animate ? "on" : ""); } catch { /* no storage */ }
-    say(now.animate ? "Reveal step by step: on." : "Reveal step by step: off.");
-  };
-
-  // Large type for a lecture hall: the text and the panel, without bar and contents.
   const enlarge = () => {
-    const on = document.documentElement.classList.toggle("large");
-    say(on ? "Large type: on." : "Large type: off.");
-    if (now.here >= 0 && !panel.hidden) scroll();
+    now.animate = document.documentElement.classList.toggle("large");
+    if (now.animate) go(now.here < 0 ? start() : now.here);
+    else stop();
+    say(now.animate ? "Large type: on." : "Large type: off.");
+    scroll();
   };
 
   // --- keys, buttons, touch, the address ---
@@ -382,13 +361,14 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     if (named && (isTheirs(target) || (panel.hidden && key !== "ArrowRight"))) return false;
     move(shiftKey && named ? withShift : way);
   };
+  const remote = (way) => () => (now.animate ? move(way) : false);  // keys of a remote control; else they scroll
   const addKeys = () => {
     Object.assign(page.keys, {
-      ArrowRight: moves("l", "j"), ArrowLeft: moves("h", "k"), ArrowDown: moves("j"), ArrowUp: moves("k"), Home: moves("Home"), End: moves("End"),
+      ArrowRight: moves("l", "j"), ArrowLeft: moves("h", "k"), " ": remote("l"), PageDown: remote("l"), PageUp: remote("h"), ArrowDown: moves("j"), ArrowUp: moves("k"), Home: moves("Home"), End: moves("End"),
       l: moves("l"), h: moves("h"), j: moves("j"), k: moves("k"), u: moves("u"),
-      a: toggleAnimate, p: enlarge, q: () => say(page.thinkFirst.toggle()), o: () => say(page.thinkFirst.showHere()),
+      p: enlarge, q: () => say(page.questionsFirst.toggle()),
       e: () => (panel.hidden && now.here >= 0 ? go(now.here) : stop()),
-      Escape: () => (panel.hidden ? false : stop()),
+      Escape: () => (now.animate ? enlarge() : panel.hidden ? false : stop()),
       "?": () => $("keys").showModal(),
     });
   };
@@ -404,9 +384,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
     $("step-help").addEventListener("click", page.keys["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
-    $("mode-animate").addEventListener("change", toggleAnimate);
-    $("mode-core").checked = page.printsCore.get() === "core";
-    $("mode-core").addEventListener("change", ({ target }) => page.printsCore.set(target.checked ? "core" : ""));
     $("mode-letters").checked = page.lettersAreKeys.get();
     $("mode-letters").addEventListener("change", ({ target }) => page.lettersAreKeys.of.set(target.checked ? "" : "off"));
   };
@@ -435,7 +412,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     addEventListener("hashchange", follow);
     matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
     $("player").hidden = $("step-done").hidden = false;
-    try { if (sessionStorage.getItem("animate")) setAnimate(true); } catch { /* no storage */ }
     follow();
   };
 
@@ -473,6 +449,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const [factor, name] = ladder.find(([step]) => step === 0 || Number(general((size * times) / step, 4)) >= 1);
     return `${general((x * times) / (factor || 1), 4)} ${name}`;
   };
+
+  const brief = (x) => (typeof x === "number" ? Number(x.toPrecision(2)) : x);  // two digits in a sentence
 
   const draw = (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
@@ -684,7 +662,11 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     if (now) spots.push(given.get(of.name));
     spots.sort((a, b) => a - b);
     const line = (changed) => spots.map((at) => [at, answer({ ...changed, [of.name]: at })?.get(to.name)]).filter(([, y]) => y !== undefined);
-    const here = across < 0 ? "" : row(across), lines = [...values.others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]), [here, line({})]];
+    // Three curves: this one, and the nearest above and below it that can be told from it.
+    const own = [across < 0 ? "" : row(across), line({})], end = ([, found]) => found.at(-1)?.[1] ?? NaN;
+    const others = values.others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]).sort((one, other) => end(one) - end(other));
+    const apart = [others.findLast((other) => end(other) < end(own) / 1.4), others.find((other) => end(other) > end(own) * 1.4)];
+    const lines = [...apart.filter(Boolean), own];
     const heights = lines.flatMap(([, found]) => found.map(([, y]) => y));
     const [low, most] = heights.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
     if (!(most >= low)) return null;
@@ -713,21 +695,15 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
       if (name) path.append(draw("title", {}, name));
       svg.append(path);
     }
-    // The names of the curves at their ends: this one's, the highest and the lowest, and others where there is room.
-    const ends = lines.filter(([name, found]) => name && names.length && found.length).map(([name, found], nth) => [name, py(found.at(-1)[1]), nth === lines.length - 1]);
-    ends.sort(([, a], [, b]) => a - b);
-    const rank = ([, , own], nth) => (own ? 0 : nth === 0 || nth === ends.length - 1 ? 1 : 2), taken = [];
-    for (const [name, at, own] of ends.map((end, nth) => [rank(end, nth), end]).filter(([order]) => beside || order < 2).sort(([a], [b]) => a - b).map(([, end]) => end)) {
-      if (taken.some((other) => Math.abs(other - at) < 1.2 * em)) continue;
-      taken.push(at);
-      words.push(draw("text", { class: own ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: at + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
+    for (const [name, found] of names.length ? lines : []) {  // at the ends of the curves
+      words.push(draw("text", { class: found === own[1] ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: py(found.at(-1)[1]) + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
     }
     svg.append(...words);
     svg.setAttribute("aria-hidden", "true");
     point.hidden = !now;
     if (!now) return grip;
     const at = given.get(of.name), h = now.get(to.name), x0 = px(at), y0 = py(h);
-    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > width / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > width / 2 ? "end" : "start" }, written(h, to)));
+    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > width / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > width / 2 ? "end" : "start" }, written(brief(h), to)));
     point.style.left = `${(100 * x0) / width}%`;
     point.style.top = `${(100 * y0) / high}%`;
     point.ariaLabel = of.label;
@@ -742,11 +718,11 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const [name, then, otherwise] = part, { menus, results, named, given } = values;
     if (then) return sentence(values, now.get(name) ? then : otherwise, now);
     const menu = menus.findIndex(({ label }) => label === name), result = results.find((one) => one.name === name);
-    return [make("b", { textContent: result ? written(now.get(name), result) : menu >= 0 ? values.row(menu) : written(given.get(name), named.get(name)) })];
+    return [make("b", { textContent: result ? written(brief(now.get(name)), result) : menu >= 0 ? values.row(menu) : written(given.get(name), named.get(name)) })];
   });
   const wake = (figure, formula, known, key) => {
     const values = valuesOf(known, formula), { inputs, menus, results, given } = values;
-    const answer = figure.querySelector(".answer"), cells = [...figure.querySelectorAll("td")];
+    const answer = figure.querySelector(".answer"), cells = [...figure.querySelectorAll("td")];  // on paper
     const listed = [...inputs, ...menus.flatMap((menu) => (menu.own ? menu.columns : []))];
     const svg = draw("svg", {}), point = make("div", { className: "point", role: "slider", tabIndex: 0 }), stage = make("div", "stage", svg);
     let grip = null, waiting = 0, drawn = 0;
