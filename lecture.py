@@ -134,8 +134,7 @@ def overview() -> None:
     """Overview"""
     text(
         "What does it take to train a language model? We follow one run from its bill to its machine: **Llama 3 70B**, "
-        "a model of 70 billion numbers, which read 15 trillion tokens on GPUs of type H100. A small run comes first, "
-        "so that you can guess the large one."
+        "a model of 70 billion numbers, which read 15 trillion tokens on GPUs of type H100. A small run comes first."
     )
     note("Two minutes. Let someone call out a model and a number of GPUs, and read off the bill. Show one value.")
     days_and_dollars()
@@ -2780,7 +2779,10 @@ def a_layer_keeps() -> None:
     x = torch.randn(2, 64, 512, dtype=torch.bfloat16, requires_grad=True)
     counted = saved_by_autograd(lambda: layer(x), layer.parameters()) / (2 * 64 * 512)  # @inspect counted @stepover
     assert 40.5 <= counted < 41.5  # and RoPE's angles, 1 / RMS, and each head's sum of the softmax
-    text("Fused, a SwiGLU keeps gate, up and product (33.5), or makes the product again (26.5). GPT-3's layer kept 34.")
+    text(
+        "That is *unfused*; a fused SwiGLU keeps gate, up and product (33.5), or makes the product again (26.5). "
+        "GPT-3's layer kept 34."
+    )
     link(
         "https://arxiv.org/abs/2205.05198", "Reducing Activation Recomputation", authors="Korthikanti et al.", date=2022
     )
