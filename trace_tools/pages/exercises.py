@@ -149,7 +149,7 @@ def masked(html: Markup, exercise: Exercise) -> Markup:
     answer's own numbers and words, also in asserts, but not in other code.
     """
     right = {value for value, _ in _numbers(exercise.value)} | set(exercise.range or ())
-    told = {value for value, _ in _numbers(exercise.ask.text)}
+    given = {value for value, _ in _numbers(exercise.ask.text)}
 
     def mark(match: re.Match[str]) -> str:
         if match["code"] or match["tag"]:
@@ -157,7 +157,7 @@ def masked(html: Markup, exercise: Exercise) -> Markup:
                 if match[0].startswith(plain):
                     return hidden + match[0].removeprefix(plain)
             return match[0]
-        same = any(abs(value - one) <= half for value, half in _numbers(match[0]) for one in right - told)
+        same = any(abs(value - one) <= half for value, half in _numbers(match[0]) for one in right - given)
         return f'<span class="mask">{match[0]}</span>' if match["words"] or same else match[0]
 
     words = re.escape(str(escape(prose.readable_text(exercise.value)))) if exercise.answer.choices else "(?!)"
