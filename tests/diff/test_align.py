@@ -29,7 +29,7 @@ main()
 MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
 
 
-@each("case", sorted((Path(__file__).parent / "cases").glob("*.txt")), ids=lambda path: path.stem)
+@each("case", sorted((Path(__file__).parent / "cases").glob("*.txt")))
 def test_edited_lectures_align_as_marked_and_each_step_once(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     a, b = traced(before), traced(MARK.sub("", marked))

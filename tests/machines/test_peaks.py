@@ -53,7 +53,7 @@ NARROWER = [
 ]
 
 
-@each(("name", "rates", "memory", "clock", "bus"), ROWS, ids=[row[0] for row in ROWS])
+@each(("name", "rates", "memory", "clock", "bus"), ROWS)
 def test_table_agrees_with_the_typed_figures(name: str, rates: str, memory: str, clock: str, bus: str) -> None:
     machine = known_machine(name)
     assert machine is not None

@@ -52,9 +52,9 @@ def directives_of(text: str) -> list[tuple[int, str, int, str]]:
     return [(d.line, d.name, d.statement, d.position) for d in directives]
 
 
-@each(("source", "expected"), [pytest.param(s, e, id=title) for title, s, e in cases()])
-def test_directive_cases(source: str, expected: str) -> None:
-    assert outcome(source) == expected
+@each(("title", "source", "expected"), cases())
+def test_directive_cases(title: str, source: str, expected: str) -> None:
+    assert outcome(source) == expected, title
 
 
 UNUSUAL_SOURCE = "x = f(  # @inspect x\n\t1)\nif x:  # @inspect x\n\ty = '# @hide'  # @inspect y\n"

@@ -92,7 +92,7 @@ def test_a_source_runs_the_same_with_probes(path: Path, variant: str, tmp_path: 
     assert outcome == plain_outcome(path)
 
 
-@each("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES)
 def test_cases_run_to_their_end(path: Path) -> None:
     outcome = plain_outcome(path)
     assert outcome.error is None or outcome.error[1] == "code 99"
@@ -153,7 +153,7 @@ def test_blocks_nest_fifteen_deep(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ the syntax tree
 
 
-@each("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES)
 def test_functions_keep_their_lines(path: Path) -> None:
     """A function's code has the lines that it has without probes, for tracebacks and `sys.settrace`."""
     text = path.read_text(encoding="utf-8")
@@ -180,7 +180,7 @@ def _lines(code: types.CodeType) -> dict[str, set[int | None]]:
 
 
 @pytest.mark.slow
-@each("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES)
 def test_instrument_does_not_change_the_parsed_source(path: Path) -> None:
     source = parse_source(path.read_text(encoding="utf-8"), str(path))
     before = ast.dump(source.tree, include_attributes=True)
