@@ -76,7 +76,7 @@ fuzz: $(DEV)
 	$(RUN) -m tests.checks.fuzz $(ARGS)
 
 emulate: $(DEV)
-	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
+	$(RUN) -m tests.emulated_cuda.emulate
 
 clean:
 	rm -rf .venv .serve .emulated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,14 +1,11 @@
 """`make emulate`: trace and render the whole lecture on the emulated CUDA device, and run the tests that need a GPU.
 
-    python -m tests.emulated_cuda.emulate [--only trace|tests]
-
 All output is written to `.emulated/`, never to `rendered/`. Traces and pages made here are marked `emulated`. The exit
 code is 1 if a step failed, and 2 if the device can't be built.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import os
@@ -34,20 +31,16 @@ SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\
 
 
 def main() -> int:
-    """Run the chosen steps; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.emulated_cuda.emulate")
-    parser.add_argument("--only", choices=("trace", "tests"))
-    only = parser.parse_args().only
+    """Run both steps; return the exit code."""
     try:
         variables = environment()
     except CannotBuild as error:
         print(f"emulated CUDA: {error}", file=sys.stderr)
         return 2
     variables.setdefault("OMP_NUM_THREADS", "1")
-    failed = _traced(variables) if only != "tests" else []
-    if only != "trace":
-        tests = [sys.executable, "-m", "pytest", "-m", "cuda", "-n2", "--dist=worksteal"]
-        failed += ["tests"] * (subprocess.run(tests, env=variables, cwd=ROOT).returncode != 0)
+    failed = _traced(variables)
+    tests = [sys.executable, "-m", "pytest", "-m", "cuda", "-n2", "--dist=worksteal"]
+    failed += ["tests"] * (subprocess.run(tests, env=variables, cwd=ROOT).returncode != 0)
     print("emulated: " + (f"failed: {', '.join(failed)}" if failed else "all well"))
     return 1 if failed else 0
 
