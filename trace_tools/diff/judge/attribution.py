@@ -306,10 +306,7 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
 
     def key(row: StepPair) -> tuple[object, ...]:
         """Return the key that all executions of a statement in a section share."""
-        pair = frames[row.frame]
-        frame = pair.b if row.b is not None else pair.a
-        function = (frame.source, frame.function) if frame is not None else None
-        return pair.section, function, row.b is None, row.step.statement
+        return frames[row.frame].section, row.b is None, row.step.statement
 
     uneven = {
         (row.frame, row.step.statement): row
