@@ -86,6 +86,6 @@ def test_narratives_are_printed_as_text() -> None:
         "B (C, 1999): https://a.b",
         "https://a.b",
         "Question: How?\n- this\n- that",
-        "[figure: Growth]",
-        "[figure]",
+        "[plot: Growth]",
+        "[plot]",
     ]

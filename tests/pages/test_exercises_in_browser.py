@@ -69,6 +69,7 @@ SPELLED = [  # the answer, its unit, and right spellings of it
     (0.3, "", ("30%", "3/10", ".3")),
     (3.35, "TB/s", ("3350 GB/s", "3.35 terabytes per second")),
     (1.5, "s", ("1500 ms",)),
+    (5000, "Hz", ("5 kHz", "5000", "5000 hz")),
 ]
 JUDGED = [
     *((right, unit, typed, RIGHT_ANSWER) for right, unit, spellings in SPELLED for typed in spellings),

@@ -40,7 +40,6 @@ from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 
-MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
 SEVERAL = "it contains several measurements"
 NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
 
@@ -172,9 +171,14 @@ def _is_annotated(step: Step | None) -> bool:
     return step is not None and step.annotated
 
 
+def _better_end(unit: str | None) -> Literal["lower", "higher"] | None:
+    """Return the better end of what a lecture measured in a unit: of seconds, and of a rate; None of anything else."""
+    return "lower" if unit == "s" else "higher" if unit in formats.SI_UNITS and unit.endswith("/s") else None
+
+
 def _is_measured(value: Value) -> bool:
     """Return whether a value is a measurement by the lecture, that is, in seconds or per second, or varying."""
-    return type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies)
+    return type(value.value) in (int, float) and (value.varies or _better_end(value.unit) is not None)
 
 
 def _executions(base: Side, differences: Sequence[Difference]) -> list[list[Step | None]]:
@@ -288,10 +292,7 @@ def best_of(cells: Sequence[Cell], better: str | None) -> int | None:
 
 
 def _values(executions: Sequence[_Execution], differences: Sequence[Difference]) -> Iterator[Line]:
-    """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
-
-    A variable with another name on another machine is matched.
-    """
+    """Yield the measurements that the lecture inspected; a variable with another name on another machine is matched."""
     for execution in executions:
         of_base = execution.steps[0]
         frame = differences[0].a.tree.frames[of_base.frame] if of_base is not None else None
@@ -308,7 +309,7 @@ def _values(executions: Sequence[_Execution], differences: Sequence[Difference])
             value = next(value for value in values if value is not None)
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
-            cells = with_ratios([*map(_value_cell, values)], MEASURED_UNITS.get(value.unit or ""))
+            cells = with_ratios([*map(_value_cell, values)], _better_end(value.unit))
             yield replace(execution.line, where="value", code=name, cells=cells, unit=value.unit)
 
 

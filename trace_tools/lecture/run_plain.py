@@ -14,7 +14,7 @@ from itertools import count
 from types import FunctionType
 
 from trace_tools.lecture.vocabulary import _listeners, listening
-from trace_tools.trace.model import Ask, Image, Link, Narrative, Note, Table, Text
+from trace_tools.trace.model import Ask, Link, Narrative, Note, Table, Text
 
 
 def run(main: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ def run(main: Callable[[], None]) -> None:
 
 
 def as_text(narrative: Narrative) -> str:
-    """Return a narrative as plain text; a figure is its title in brackets."""
+    """Return a narrative as plain text; of any other kind than these, its title in brackets."""
     match narrative:
         case Text() | Note():
             return narrative.text
@@ -72,7 +72,6 @@ def as_text(narrative: Narrative) -> str:
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines = ("  ".join(f"{x:{width}}" for x, width in zip(row, widths, strict=True)).rstrip() for row in rows)
             return "\n".join(filter(None, [narrative.title, *lines]))
-        case Image():
-            return f"[{narrative.kind}: {narrative.title or narrative.url}]"
         case _:
-            return f"[{': '.join(filter(None, ('figure', narrative.title)))}]"
+            named = getattr(narrative, "title", None) or getattr(narrative, "url", None)
+            return f"[{narrative.kind}: {named}]" if named else f"[{narrative.kind}]"

@@ -38,8 +38,8 @@ from trace_tools.util import formats
 
 SETUP = "setup"  # the page of the code outside sections
 FOOT = (
-    "Times are medians over the passes, ± half their range. A claim is an assert that was executed; ✓ means that it "
-    "held in every run. Values that differ between runs are marked “varies”."
+    f"{formats.SPREAD} A claim is an assert that was executed; ✓ means that it held in every run. Values that differ "
+    "between runs are marked “varies”."
 )
 
 

@@ -23,7 +23,7 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # spelling of these units after a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
-_UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
+SPREAD = "Times are medians over the passes, ± half their range."  # as `spread` writes them
 
 _WORD_AT_END, _WORD_AT_START = re.compile(r"[\w.'-]+\Z"), re.compile(r"[\w.'-]")
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\uffff]")
@@ -166,7 +166,7 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
 def unit_of(label: str) -> str | None:
     """Return the unit in an axis label if it takes prefixes: "bytes / s" is "bytes/s"."""
     unit = label.replace(" ", "")
-    return unit if unit in _UNITS else None
+    return unit if unit in SI_UNITS | BYTE_UNITS | {"s", "seconds"} else None
 
 
 def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
@@ -237,10 +237,10 @@ def spread(samples_ns: Sequence[int]) -> str:
     return text if len(samples_ns) < 2 or not middle else f"{text} ± {percent(half_range(samples_ns))}"
 
 
-def half_range(samples_ns: Sequence[int]) -> float:
-    """Return half the range of several durations, relative to their median."""
-    middle = statistics.median(samples_ns)
-    return (max(samples_ns) - min(samples_ns)) / 2 / middle if middle else 0.0
+def half_range(samples: Sequence[float]) -> float:
+    """Return half the range of several numbers, relative to their median."""
+    middle = abs(statistics.median(samples))
+    return (max(samples) - min(samples)) / 2 / middle if middle else 0.0
 
 
 def ratio(value: float) -> str:

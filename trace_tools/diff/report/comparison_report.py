@@ -46,8 +46,8 @@ NARROW = 22  # the same, on a terminal too narrow for the spread of each figure
 MACHINE_COLUMNS = ("hardware", "torch", "passes", "claims", "main()", "first run")
 ABOVE = " ▲"  # after a rate above its roof
 FOOT = (
-    "Times are medians over the passes, ± half their range. On an asynchronous device the tracer waits only for "
-    "annotated statements, so only these have a time. Hover over a dash to see why a machine has no figure."
+    f"{formats.SPREAD} On an asynchronous device the tracer waits only for annotated statements, so only these have a "
+    "time. Hover over a dash to see why a machine has no figure."
 )
 
 
@@ -194,7 +194,7 @@ class _Writer:
         else:
             text = formats.quantity(cell.value, unit, 3)
             if self.wide and cell.low is not None and cell.high is not None and cell.low != cell.high:
-                text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
+                text += f" ± {formats.percent(formats.half_range((cell.low, cell.value, cell.high)))}"
         text += ABOVE if cell.above else ""
         ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
         return Phrase(text, ratio=ratio, style="best" if cell.best else "right")

@@ -41,8 +41,8 @@ CODE = 90  # characters of a line of source
 MOST_ORIGINS = 3  # most lines that an entry names as possible causes
 NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
 FOOT = (
-    "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
-    "vary between passes are never reported as changed."
+    f"{formats.SPREAD} “No difference detected” is not “the same”. Values that vary between passes are never reported "
+    "as changed."
 )
 
 

@@ -98,6 +98,8 @@ page.questionsFirst = (() => {
     return [value, rest];
   };
   page.readings = (text, unit, question = "") => {
+    const words = (unit ?? "").split(/[\s/]+/).filter((one) => one && !(one in SIZES) && !prefixed(one)).map((one) => one.replace(/s$/, ""));
+    for (const one of words) UNITS[one] = [1, one.toLowerCase()];  // any unit asked for takes prefixes: kHz
     const [value, rest] = numberIn(text), [asked, dimension] = measured(unit ?? "", Boolean), [factor, of] = measured(rest, (one) => one && one === dimension);
     if (Number.isNaN(value)) return [NaN];
     const inUnit = (value * factor) / asked;
