@@ -27,7 +27,7 @@ def test_new_lecture_runs_and_can_be_traced(tmp_path: Path) -> None:
     subprocess.run([sys.executable, path.name], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
     result = CliRunner().invoke(main, ["trace", str(path), "--passes", "1", "--name", "cpu"])
     assert result.exit_code == 0, result.output
-    trace = load(tmp_path / "rendered" / "cpu" / "trace.yaml").trace
+    trace = load(tmp_path / "rendered" / "cpu" / "trace.yaml")
     assert trace.title == "My last lessons" and trace.run.complete
 
 

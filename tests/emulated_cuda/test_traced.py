@@ -72,7 +72,7 @@ def traced(tmp_path: Path, text: str = LECTURE, *options: str, **more: str) -> t
     tmp_path.mkdir(exist_ok=True)
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", *options, text=text, **more)
     (path,) = tmp_path.glob("out/emulated-*/**/trace.yaml")
-    return load(path).trace, done
+    return load(path), done
 
 
 def steps_of(trace: Trace) -> list[Step]:

@@ -31,7 +31,7 @@ PAGES = HERE / "pages"
 def golden_files() -> dict[str, str]:
     """Return what is compared of each page, by its path below `pages/`."""
     lecture = (HERE / "lecture.py").read_text(encoding="utf-8")
-    site = [SiteTrace(trace_file.load(HERE / "trace.yaml").trace, "machine", lecture, HERE)]
+    site = [SiteTrace(trace_file.load(HERE / "trace.yaml"), "machine", lecture, HERE)]
     files = {}
     for folder, contents in site_files(site, HERE).items():
         for name, content in contents.items():

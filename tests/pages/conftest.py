@@ -74,7 +74,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Render the golden lecture, and lectures that fail, that attack, and that test layout; some as single files."""
     out = tmp_path_factory.mktemp("site")
     golden = test_golden.HERE
-    trace, lecture = trace_file.load(golden / "trace.yaml").trace, (golden / "lecture.py").read_text("utf-8")
+    trace, lecture = trace_file.load(golden / "trace.yaml"), (golden / "lecture.py").read_text("utf-8")
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
     sites = [SiteTrace(trace, "golden", lecture, golden), SiteTrace(failing().trace(run=run), "failing", LECTURE)]
     others = {"hostile": hostile_trace(), "notes": notes(), "varied": varied_lecture(), "explored": explored_lecture()}

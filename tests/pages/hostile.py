@@ -5,6 +5,7 @@ The script in `PWNED` sets `window.pwned`. A page where that is set has executed
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 from tests.pages.recording import Recording, matrix
@@ -82,7 +83,7 @@ def hostile_trace() -> Trace:
     machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=ATTRIBUTE, peaks=[Peak(PWNED, 1.0, FENCE)])
     run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
     trace = recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
-    return parse(dump(trace).encode(), Path("hostile.yaml")).trace
+    return parse(BytesIO(dump(trace).encode()), Path("hostile.yaml"))
 
 
 def _narratives(trick: str) -> list[Narrative]:

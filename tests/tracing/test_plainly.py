@@ -194,7 +194,7 @@ def test_each_run_prints_the_same_as_a_plain_run(environment: dict[str, str], tm
     logs = [re.sub(r"\.course-trace-\d+", "course", "begin\n" + run) for run in runs]
     assert len(logs) == 3 and set(logs) == {expected}, "cold, warm and counted"
 
-    trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
+    trace = load(tmp_path / "all/rendered/cpu/trace.yaml")
     assert [(p.name, p.ended, p.why_no_warm) for p in trace.run.processes] == [("pass 1", "complete", None)]
     steps = [step for step in trace.steps if isinstance(step, Step)]
     assert trace.run.complete and all(step.claim.held for step in steps if step.claim)

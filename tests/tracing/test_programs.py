@@ -37,7 +37,7 @@ def traced(folder: Path, *arguments: str) -> tuple[Trace, Done]:
     done = run(
         folder, "-m", "trace_tools", "trace", *arguments, "--passes", "1", "-o", "out", "--name", "cpu", "--force"
     )
-    return load(max((folder / "out").glob("**/trace.yaml"), key=os.path.getmtime)).trace, done
+    return load(max((folder / "out").glob("**/trace.yaml"), key=os.path.getmtime)), done
 
 
 def runs_as_plain(folder: Path, *arguments: str, plainly: Any = None) -> tuple[Trace, Done]:

@@ -91,7 +91,7 @@ def test_two_ranks_trace_themselves(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    traces = {path.parent.name: load(path).trace for path in sorted((tmp_path / "out").glob("*/trace.yaml"))}
+    traces = {path.parent.name: load(path) for path in sorted((tmp_path / "out").glob("*/trace.yaml"))}
     assert [re.sub(r".*-", "", name) for name in traces] == ["rank0", "rank1"]
     for number, (name, trace) in enumerate(traces.items()):
         assert trace.machine.slug == name and trace.run.complete and trace.run.timed_runs == 4

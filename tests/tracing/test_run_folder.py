@@ -34,7 +34,7 @@ def names(out: Path) -> set[str]:
 def test_complete_run_of_a_killed_tracer_is_a_complete_trace(tmp_path: Path) -> None:
     dead_run(tmp_path)
     [traced], kept = recover(tmp_path)
-    trace = load(tmp_path / "cpu/trace.yaml").trace
+    trace = load(tmp_path / "cpu/trace.yaml")
     assert not kept and trace == traced.trace and trace.run.complete and not trace.run.dropped
     functions = {event.function for event in trace.steps if isinstance(event, Frame)}
     assert functions == {"<module>", "main", "numbers", "half", "words"} and names(tmp_path) == {"cpu"}
@@ -46,7 +46,7 @@ def test_killed_run_is_a_partial_trace(tmp_path: Path) -> None:
     journal.write_bytes(journal.read_bytes() + b'{"id":900,"fra')
     [traced], kept = recover(tmp_path)
     assert not kept and traced.path == tmp_path / "cpu/partial/trace.yaml" and traced.trace.run.dropped == []
-    assert "stopped when the tracer was killed" in load(traced.path).trace.run.ended
+    assert "stopped when the tracer was killed" in load(traced.path).run.ended
     assert names(tmp_path) == {"cpu"}
 
 
@@ -118,7 +118,7 @@ def test_a_run_replaces_what_it_may(
             assert [says(why, "2 passes") for _, why in recovered[0].stay] == [True] * is_refused_draft
         else:
             assert not recovered and kept[0].folder == tmp_path / f".unmerged-{day}" and outcome in kept[0].why
-    days = {path.parent: int(load(path).trace.run.started[8:10]) for path in tmp_path.rglob("cpu/**/trace.yaml")}
+    days = {path.parent: int(load(path).run.started[8:10]) for path in tmp_path.rglob("cpu/**/trace.yaml")}
     assert {str(folder.relative_to(tmp_path)): day for folder, day in days.items()} == left
 
 

@@ -45,7 +45,7 @@ def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
     def run(text: str, passes: int = 1, **settings: bool) -> tuple[Trace, list[str]]:
         options = TraceOptions(device="cpu", passes=passes, name="cpu", force=True, **settings)
         traced = Tracer(lecture(tmp_path, text), tmp_path / "rendered", options).run()
-        assert load(traced.path).trace == traced.trace
+        assert load(traced.path) == traced.trace
         return traced.trace, problems(traced.trace)
 
     return run
@@ -172,7 +172,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, 
     (folder / "rendered/cpu/partial").mkdir(parents=True)
     lecture(folder, EVERYTHING)
     completed = tool(folder, environment, "trace", "lecture.py", "--passes", "2", "--keep-going")
-    return Everything(completed, folder / "rendered", load(folder / "rendered/cpu/trace.yaml").trace)
+    return Everything(completed, folder / "rendered", load(folder / "rendered/cpu/trace.yaml"))
 
 
 def test_complete_trace_is_written(everything: Everything) -> None:
@@ -291,7 +291,7 @@ def test_ctrl_c_and_signals_leave_a_partial_trace(
     else:
         assert "KeyboardInterrupt at line 8" in err
         assert re.search(r"^recording took [\d.<% ]+ of the [\d.]+ m?s before Ctrl-C; `# @stepover`", err, re.M)
-    trace = load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace
+    trace = load(next(tmp_path.glob("rendered/*/partial/trace.yaml")))
     assert trace.run.ended.endswith("at line 8 (pass 1)") and values(trace)["x"].value == 1
     assert (steps(trace, "sleep(100)")[0].cold_ns is None) is (number == signal.SIGKILL)
     assert not list(tmp_path.glob("rendered/.run-*"))
@@ -306,7 +306,7 @@ def test_trace_on_a_full_disk_can_be_recovered(environment: dict[str, str], tmp_
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
     recovered = tool(tmp_path, environment, "recover", "rendered")  # with enough room again
     assert "its journal could not be written" in recovered.stdout
-    assert values(load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace)["x10"].value == "10" * 900
+    assert values(load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))))["x10"].value == "10" * 900
 
 
 def test_process_that_cannot_start_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,7 +413,7 @@ def test_one_section_replaces_another_lectures_trace_only_by_force(environment: 
     refused = tool(tmp_path, environment, *command)
     assert refused.returncode == 2 and says(refused.stderr.splitlines()[-1], "lecture.py", "other.py", "-o", "--force")
     assert tool(tmp_path, environment, *command, "--force").returncode == 0
-    trace = load(tmp_path / "rendered/my-machine/partial/trace.yaml").trace
+    trace = load(tmp_path / "rendered/my-machine/partial/trace.yaml")
     assert trace.run.complete and trace.run.only == "two" and not calls(trace, "one")
     assert {name: value.value for name, value in values(trace).items()} == {"a": 1, "b": 5, "c": 3}
     assert len(calls(trace, "f")) == 1000
@@ -496,7 +496,7 @@ def test_a_failure_of_the_tools_is_reported_with_its_traceback(
     assert kept.read_text().rstrip().splitlines()[-1].startswith(kind) and kept.parent.name in completed.stderr
     if kind in ("TypeError", "KeyError"):
         assert list(kept.parent.glob("*.journal"))
-    runs = [load(path).trace.run for path in (tmp_path / "rendered").rglob("trace.yaml")]
+    runs = [load(path).run for path in (tmp_path / "rendered").rglob("trace.yaml")]
     ended = [(run.complete, run.ended.startswith(f"trace-tools failed: {kind}")) for run in runs]
     assert ended == [(False, True)] * is_partial
 

@@ -14,6 +14,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,8 @@ def open_side(argument: str) -> Side:
 
     path = Path(argument) / TRACE if (Path(argument) / TRACE).is_file() else Path(argument)
     if ":" in argument and not path.exists():
-        return Side(argument, parse(show(argument), path).trace)
-    return Side(str(path), load(path).trace)
+        return Side(argument, parse(BytesIO(show(argument)), path))
+    return Side(str(path), load(path))
 
 
 def reference_in(folder: Path, besides: Path | None = None) -> Path | None:

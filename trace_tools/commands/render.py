@@ -40,10 +40,10 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
         _write_one_file(traces[0], out, lecture)
         return
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
+    missing = next((path for path in traces if not path.is_file()), None)
+    if missing is not None:
+        raise UsageError(f"{missing}: no such trace")
     if check:
-        missing = next((path for path in traces if not path.is_file()), None)
-        if missing is not None:
-            raise UsageError(f"{missing}: no such trace")
         stale = [line for folder in folders for line in stale_files(folder, lecture)]
         again = "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages"
         for line in [*stale, again] if stale else ():
@@ -58,13 +58,13 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     from trace_tools.pages.html import one_file
     from trace_tools.pages.site import placed
-    from trace_tools.trace.file import load
+    from trace_tools.trace.file import CUT_SHORT, load
     from trace_tools.util.files import replace_file
 
-    loaded = load(path)
-    for note in loaded.notes:
-        click.echo(f"{path}: {note}", err=True)
-    written = out or Path(Path(loaded.trace.run.lecture).stem + ".html")
-    site_trace = placed(loaded, path, None, lecture)
+    trace = load(path)
+    if CUT_SHORT in trace.run.ended:
+        click.echo(f"{path}: {trace.run.ended}", err=True)
+    written = out or Path(Path(trace.run.lecture).stem + ".html")
+    site_trace = placed(trace, path, None, lecture)
     replace_file(written, one_file(site_trace.trace, site_trace.lecture_text, site_trace.lecture_folder))
     click.echo(str(written))

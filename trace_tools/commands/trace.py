@@ -123,7 +123,7 @@ def _difference(out: Path, traced: Traced) -> Iterator[str]:
     run, reference = traced.trace.run, reference_in(out, besides=traced.path)
     if reference is None or not run.complete or run.only is not None:
         return
-    other = load(reference).trace
+    other = load(reference)
     if other.run.lecture == run.lecture:
         with suppress(UsageError), collector_paused():  # two lectures with one name
             difference = difference_between(Side("A", other), Side("B", traced.trace), Choices())

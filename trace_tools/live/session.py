@@ -141,7 +141,7 @@ class Session:
         """Return the newest complete trace of this lecture that an earlier session left."""
         for path in sorted(self.out.glob("*/trace.yaml"), key=os.path.getmtime, reverse=True):
             with suppress(TraceToolsError):  # not readable, for example of another version
-                trace = load(path).trace
+                trace = load(path)
                 same_device = trace.machine.device == devices.kind(self.options.device or "cpu")
                 if trace.run.lecture == self.lecture.name and same_device and trace.sources:
                     return trace

@@ -36,12 +36,13 @@ from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import SECTION, assets, highlighted, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
-from trace_tools.trace.file import Loaded, load
+from trace_tools.trace.file import CUT_SHORT, load
 from trace_tools.trace.model import FOLDER, Trace
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.processes import cores, in_processes
 
+TRACE = "trace.yaml"
 PARTIAL = "partial"
 SECTIONS = 4  # number of sections that justify a process
 REPORTS = "diff"  # the folder that compares the machines
@@ -151,28 +152,31 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
 
 def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], list[Side]]:
     """Return the traces of a site's folder, and those that reports compare: each machine's whole trace."""
-    paths = sorted([*out.glob("*/trace.yaml"), *out.glob(f"*/{PARTIAL}/trace.yaml")])
+    paths = sorted([*out.glob(f"*/{TRACE}"), *out.glob(f"*/{PARTIAL}/{TRACE}")])
     site = [placed(load(path), path, path.parent, lecture) for path in paths]
     complete = [Side(str(path), one.trace) for path, one in zip(paths, site, strict=True) if not one.partial]
     return site, complete if len(complete) > 1 else []
 
 
 def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
-    """Render traces into `out`, or into their own sites with all other traces there; yield a line for each index.
+    """Render traces into `out`, or into their own sites with all other traces there; yield a line for each index, and
+    for each truncated trace.
 
-    Raises TraceFileError for an unreadable trace, UsageError for a trace outside a site.
+    Raises TraceFileError for an unreadable trace, UsageError for a trace outside a site, before anything is written.
     """
     paths = list(traces)
-    for path in paths:  # reports a wrong file before anything is written
-        yield from (f"{path}: {note}" for note in load(path).notes)
-        if out is None and path.name != "trace.yaml":
-            raise UsageError(f"{path}: expected <machine>/trace.yaml, or -o with a folder for the pages")
+    misplaced = next((path for path in paths if path.name != TRACE), None)
+    sites: list[tuple[Path, list[SiteTrace], list[Side]]]
     if out is not None:
-        render_site([placed(load(path), path, None, lecture) for path in paths], out)
-        yield str(out / "index.html")
-        return
-    for root in dict.fromkeys(map(site_of, paths)):
-        yield str(render_folder(root, lecture))
+        sites = [(out, [placed(load(path), path, None, lecture) for path in paths], [])]
+    elif misplaced is not None:
+        raise UsageError(f"{misplaced}: expected <machine>/{TRACE}, or -o with a folder for the pages")
+    else:
+        sites = [(root, *traces_in(root, lecture)) for root in dict.fromkeys(map(site_of, paths))]
+    for root, site, compared in sites:
+        yield from (f"{root / one.folder}: {one.trace.run.ended}" for one in site if CUT_SHORT in one.trace.run.ended)
+        render_site(site, root, compared)
+        yield str(root / "index.html")
 
 
 def site_of(trace: Path) -> Path:
@@ -181,12 +185,11 @@ def site_of(trace: Path) -> Path:
     return Path(os.path.normpath(trace.parent / ("../.." if partial else "..")))
 
 
-def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
-    """Return the trace of a file with its folder in the site: its own folder, else one named after its machine.
+def placed(trace: Trace, path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
+    """Return a file's trace with its folder in the site: its own folder, else one named after its machine.
 
     `lecture` is the current lecture; the default is the file with the trace's name next to the site, if it exists.
     """
-    trace = loaded.trace
     beside = Path(os.path.abspath(site_of(path))).parent
     named = Path(trace.run.lecture)  # a module of a package: with the package's folders
     lecture_file = lecture if lecture is not None and lecture.name == named.name else beside / named
@@ -248,7 +251,6 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     }
 
 
-TRACE = "trace.yaml"
 _AT_THE_TOP = re.compile(rf"[\w-]+\.(?:html|md)|{re.escape(MACHINES)}|\.pages")
 
 

@@ -1,8 +1,7 @@
 r"""Write a trace as YAML in one atomic step, and read it back with every field checked.
 
     write(trace, Path("rendered/cpu/trace.yaml"))
-    loaded = load(Path("rendered/cpu/trace.yaml"))
-    loaded.trace, loaded.notes  # the Trace, ("the trace file was cut short: it holds 828 of 840 events",)
+    load(Path("rendered/cpu/trace.yaml"))   # the trace; of a truncated file, with what remains of it
 
 The head is YAML for people. Each event after it is one line, the same in JSON and in YAML 1.1: floats carry a dot and a
 signed exponent (PyYAML reads `1e-06` as a string), texts are in double quotes, and the few characters that YAML cannot
@@ -21,8 +20,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,14 +51,6 @@ from trace_tools.util.interpreter import collector_paused
 CUT_SHORT = "the trace file was cut short"
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A trace, and the parts missing from its file, as sentences for the terminal; `trace.run` records the same."""
-
-    trace: Trace
-    notes: tuple[str, ...] = ()
-
-
 class Head(Struct, frozen=True, kw_only=True):
     """All of a trace file but its events."""
 
@@ -68,7 +61,7 @@ class Head(Struct, frozen=True, kw_only=True):
     machine: Machine
     versions: list[tuple[str, str]]
     sources: list[SourceFile]
-    steps: Annotated[list[Any], msgspec.Meta(max_length=0)] | None = None  # they are the lines that follow
+    steps: Annotated[list[Any], msgspec.Meta(max_length=0)] | None  # they are the lines that follow
 
 
 # --- from a trace to text -------------------------------------------------------------------------
@@ -87,7 +80,7 @@ def write(trace: Trace, path: Path) -> None:
     written (full, read-only, missing); the old file is then unchanged, and no other file remains.
     """
     text = dump(trace)
-    parse(text.encode(), path)
+    parse(BytesIO(text.encode()), path)
     replace_file(path, text, durable=True)
 
 
@@ -160,7 +153,6 @@ def _source_block(path: str, text: str) -> str:
 
 # --- from a file to a trace -----------------------------------------------------------------------
 
-_STEPS = b"\nsteps:\n"  # a source may contain these words, but is indented or quoted
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Lines that the fast decoder would read with invisible characters, or not at all: escapes, UTF-8 of characters that
 # `formats.visible` writes as escapes, and numbers that JSON lacks and Python's decoder reads under other names.
@@ -174,68 +166,73 @@ _KINDS: dict[bytes, type[Event]] = {b'- {"id"': Step, b'- {"fra': Frame, b'- {"o
 _DECODERS = {start: msgspec.json.Decoder(kind) for start, kind in _KINDS.items()}
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> Trace:
     """Read and check a trace file; of a truncated file, return the remaining part.
 
     Raises `TraceFileError` with the position in the file if it is not a trace that this version reads.
     """
-    return parse(_contents(path), path)
+    with _opened(path) as lines:
+        return parse(lines, path)
 
 
 def load_head(path: Path) -> Head:
     """Read a trace file without its events, which is quick. Raises `TraceFileError` like `load`."""
-    return _head(_parts(_contents(path))[0], path)
+    with _opened(path) as lines:
+        return _head(_front(lines), path)
 
 
-def parse(contents: bytes, path: Path) -> Loaded:
-    """Return the trace in the contents of a file. Raises `TraceFileError` like `load`."""
-    front, found, body = _parts(contents)
+@contextmanager
+def _opened(path: Path) -> Iterator[Iterable[bytes]]:
+    try:
+        with path.open("rb") as lines:
+            yield lines
+    except OSError as error:
+        raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
+
+
+def parse(lines: Iterable[bytes], path: Path) -> Trace:
+    """Return the trace in the lines of a file. Raises `TraceFileError` like `load`."""
+    lines = iter(lines)
+    front = _front(lines)
     head = _head(front, path)
-    if not found and head.steps is None:
-        raise TraceFileError(path, None, f"{CUT_SHORT}: it has no `steps:`")
     check = _Sequence(head.sources).check
     events: list[Event] = []
     with collector_paused():
-        for number, line in enumerate(lines := body.split(b"\n"), front.count(b"\n") + 2):
-            if not line:
+        for number, line in enumerate(lines, len(front) + 1):
+            if not line.strip():
                 continue
             try:
                 event = _event(line)
                 check(event)
             except (ValueError, RecursionError) as error:
-                if line is lines[-1] and len(events) < head.events:  # without a newline: it is unfinished
+                if not line.endswith(b"\n") and len(events) < head.events:  # it is the last, and unfinished
                     break
                 raise TraceFileError(path, f"line {number}", formats.one_line(str(error), 300)) from None
             events.append(event)
-    missing, run = None, head.run
+    run = head.run
     if len(events) > head.events:
         raise TraceFileError(path, "events", f"found {head.events:,}; expected {len(events):,}, the number of lines")
     if len(events) < head.events:
         missing = f"{CUT_SHORT}: it holds {len(events):,} of {head.events:,} events"
         ended = missing if run.complete or missing in run.ended else f"{run.ended}; {missing}"
         run = replace(run, complete=False, ended=ended)
-    trace = Trace(head.title, run, head.machine, head.versions, head.sources, events)
-    return Loaded(trace, (missing,) if missing else ())
+    return Trace(head.title, run, head.machine, head.versions, head.sources, events)
 
 
-def _contents(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
+def _front(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the lines of a file up to `steps:`, and take no others."""
+    front: list[bytes] = []
+    for line in lines:
+        front.append(line)
+        if line.rstrip(b"\r\n") == b"steps:":  # a source may contain this word, but is indented or quoted
+            break
+    return front
 
 
-def _parts(contents: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the head of a file, the line `steps:` if it has one, and the lines after it."""
-    contents = contents.replace(b"\r\n", b"\n")
-    front, found, body = (contents + b"\n" * contents.endswith(b"\nsteps:")).partition(_STEPS)
-    return front + b"\n", found, body
-
-
-def _head(front: bytes, path: Path) -> Head:
+def _head(front: Iterable[bytes], path: Path) -> Head:
     """Return the checked head of a file."""
     try:
-        plain = yaml.load(front.decode(), Loader=_LOADER)
+        plain = yaml.load(b"".join(front).decode(), Loader=_LOADER)
         schema = plain.get("schema") if isinstance(plain, dict) else None
         if schema != SCHEMA_VERSION:
             raise ValueError(f"found the schema {schema!r:.40}; this version of the tools reads {SCHEMA_VERSION}")
