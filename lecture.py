@@ -243,15 +243,15 @@ def six_ideas() -> None:
 def how_to_read_a_page() -> None:
     """How to read a page"""
     text(
-        "This lecture is a program. Each line shows the value that it computed, and ± or [a … b] if runs differed. A ✓ "
-        "after an `assert` means that the claim held in every run. `f32[2, 3]` is a tensor, PyTorch's array, with its "
-        "number format (fp32) and shape. `device()` is the GPU, or else the CPU. Capitals such as `H100_BF16` are "
-        "constants at the top of the file."
+        "This lecture is a program. Each line shows the value that it computed, and ± or [a … b] if runs differed. A "
+        "✓ after an `assert` means that the claim held in every run. `f32[2, 3]` is a tensor, PyTorch's array, with "
+        "its number format (fp32) and shape; `storage s1` names the memory that it is in. `device()` is the GPU, or "
+        "else the CPU. Capitals such as `H100_BF16` are constants at the top of the file."
     )
     symbols = [
         ("$B$", "sequences (pieces of text) in a batch", "$N$", "parameters of a model"),
         ("$S$", "tokens in a sequence", "$L$", "layers"),
-        ("$D$", "width: numbers per token (in $6ND$: tokens)", "$K$", "outputs of a layer"),
+        ("$D$", "width: numbers per token (in $6ND$: tokens)", "$K$", "outputs of a layer; heads of keys"),
         ("$H$", "heads of attention", "$V$", "different tokens: the vocabulary"),
         ("$T$", "tokens in a batch, $BS$", "$F$", "hidden width of a feed-forward layer"),
     ]  # @hide
@@ -646,8 +646,8 @@ def creating_tensors() -> None:
     assert unset.abs().max() <= 1 and 0.42 < unset.std() < 0.46  # less than 0.5: the largest are missing
     text(
         "`dtype=` chooses the format (`torch.float32`, `torch.bfloat16`, …) and `device=` the memory: `cpu`, `cuda` "
-        "(an NVIDIA GPU's), or `meta`. The number of dimensions is the **rank**, 3 between the layers of a Transformer "
-        "and 4 inside attention:"
+        "(an NVIDIA GPU's), or `meta` (shapes without numbers). The number of dimensions is the **rank**, 3 between "
+        "the layers of a Transformer and 4 inside attention:"
     )
     activations = torch.zeros(2, 8, 64, dtype=torch.bfloat16)  # (B, S, D) @inspect activations.dim()
     per_head = torch.zeros(2, 8, 4, 16, dtype=torch.bfloat16)  # (B, S, H, D/H) @inspect per_head.dim()
@@ -737,7 +737,7 @@ def allocated_bytes() -> None:
     assert after - before == a.nbytes + b.nbytes == 8192  # exact: each is a multiple of 512 bytes, the allocator's unit
     torch.cuda.reset_peak_memory_stats()
     product = a @ b
-    kept_bytes = torch.cuda.memory_allocated() - after - product.nbytes  # @inspect kept_bytes [B]
+    kept_bytes = torch.cuda.memory_allocated() - after - product.nbytes  # a workspace @inspect kept_bytes [B]
     text(
         f"The product allocated its result and {kept_bytes:,} bytes more. (The first matmul of a process also makes a "
         "workspace for the library of matrix products, so run once before you measure.)"
@@ -750,9 +750,7 @@ def allocated_bytes() -> None:
 
 def tensors_from_the_inside() -> None:
     """Tensors from the inside"""
-    text(
-        "*To read alone, about seven minutes.* Which operations copy, and which only see the same bytes in another way?"
-    )
+    text("*To read alone.* Which operations copy, and which only see the same bytes in another way?")
     storage_and_strides()
     views()
     contiguity()
@@ -761,7 +759,7 @@ def tensors_from_the_inside() -> None:
     link("https://blog.ezyang.com/2019/05/pytorch-internals/", "PyTorch internals", authors="Edward Z. Yang", date=2019)
     text(
         "**So**: slices, `view` and `transpose` move no byte; arithmetic, indexing by tensors and `clone` copy. *To "
-        "remember: 0 bytes against 4.5 GiB, for one matrix of GPT-3.*"
+        "remember: 0 bytes moved, or 4.5 GiB, for one matrix of GPT-3.*"
     )
 
 
@@ -800,10 +798,10 @@ def views() -> None:
     x = torch.arange(6.0).view(2, 3)  # @inspect x
     row, column = x[0], x[:, 1]  # @inspect column column.stride() column.storage_offset()
     reshaped = x.view(3, 2)  # @inspect reshaped reshaped.stride()
-    transposed = x.transpose(0, 1)  # @inspect transposed transposed.stride()
+    transposed = x.transpose(0, 1)  # or x.t() @inspect transposed transposed.stride()
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed}
     assert all(shares_storage(x, window) for window in windows.values())  # @stepover
-    text("The transpose only swaps the strides. All of these are *views* of the same six elements:")
+    text("The transpose only swaps the strides. All of these are *views* of the same six elements, in one storage:")
     title = "The elements that each view covers: x.view(3, 2) and x.t() cover all six, in another order"  # @hide
     plot(draw_views({"x": x} | windows), title=title)
     text("An operation with a `_` at its end works *in place*, and every view shows the change:")
@@ -839,8 +837,8 @@ def contiguity() -> None:
     moved = [count(x.t).bytes_moved, count(transposed.contiguous).bytes_moved]  # counted @inspect moved [B]
     assert moved == [0, 2 * x.nbytes]  # the copy reads and writes each number
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # a matrix of GPT-3's layers, in fp32
-    copied_gib = 2 * matrix.nbytes / 2**30  # its transpose made contiguous @inspect copied_gib [GiB]
-    assert copied_gib == 4.5
+    moved_gib = 2 * matrix.nbytes / 2**30  # to make its transpose contiguous @inspect moved_gib [GiB]
+    assert moved_gib == 4.5
 
 
 def matrix_multiplication() -> None:
@@ -876,7 +874,7 @@ def what_copies() -> None:
     }
     copies = {name: not shares_storage(x, result) for name, result in results.items()}  # @stepover
     assert [*copies.values()] == [False] * 3 + [True] * 4 and results["`x.float()` (already fp32)"] is x
-    text("No stride could describe the elements that an index tensor selects, so indexing with a tensor always copies:")
+    text("An index tensor may select any elements, which no stride describes, so indexing with a tensor always copies:")
     table(
         [(name, "copy" if copied else "no copy") for name, copied in copies.items()], ["for a tensor `x` in fp32", ""]
     )
@@ -889,7 +887,7 @@ def what_copies() -> None:
 def names_for_dimensions() -> None:
     """Names for dimensions"""
     text(
-        "*To read alone, about five minutes.* Which dimension is `-2`? Code that names its dimensions can't get it "
+        "*To read alone.* Which dimension is `-2`? Code that names its dimensions can't get it "
         "wrong, and its cost can be read off the names."
     )
     which_one_was_minus_two()
@@ -913,7 +911,7 @@ def which_one_was_minus_two() -> None:
         "this side by side, each on a part of the width."
     )
     x = torch.randn(2, 4, 8)  # (batch, sequence, width)
-    scores = x @ x.transpose(-2, -1)  # each token with each other: (batch, sequence, sequence) @inspect scores.shape
+    scores = x @ x.transpose(-2, -1)  # x as queries and as keys: (batch, sequence, sequence) @inspect scores.shape
     split = x.view(2, 4, 4, 2)  # the same, for 4 heads: (batch, sequence, heads, part)
     ask(
         "What does `split @ split.transpose(-2, -1)` multiply?",
@@ -940,11 +938,11 @@ def dimensions_by_name() -> None:
     """Dimensions by name"""
     text(
         "**einops** is a library (`from einops import einsum, rearrange`) whose functions take the names of dimensions "
-        "in a string. A name that is on the left only is summed over:"
+        "in a string. In `einsum`, a name that is on the left only is summed over:"
     )
     x = torch.arange(64.0).view(2, 4, 8)  # whole numbers: sums are exact
     split = rearrange(x, "batch sequence (heads part) -> batch sequence heads part", heads=4)  # @inspect split.shape
-    pattern = "batch query heads part, batch key heads part -> batch heads query key"
+    pattern = "batch query heads part, batch key heads part -> batch heads query key"  # query, key: tokens
     scores = einsum(split, split, pattern)  # @inspect scores.shape
     assert torch.equal(scores, split.transpose(1, 2) @ split.transpose(1, 2).transpose(-2, -1))
     merged = rearrange(split, "... heads part -> ... (heads part)")  # `...` is any other dimensions
@@ -952,7 +950,7 @@ def dimensions_by_name() -> None:
     text("A pattern also states its cost, 2 FLOPs for each combination of all its names:")
     flops = count(lambda: einsum(split, split, pattern)).flops  # @inspect flops [FLOP]
     assert flops == 2 * (2 * 4 * 4 * 4 * 2)  # batch, query, key, heads, part
-    text("jaxtyping makes such names a type: `isinstance(x, Float[Tensor, 'batch sequence width'])` checks the sizes.")
+    text("jaxtyping makes such names a type; `isinstance` checks their number, and that a name has one size:")
     assert isinstance(x, Float[Tensor, "batch sequence width"]) and not isinstance(x, Float[Tensor, "n n n"])
 
 
@@ -969,15 +967,15 @@ def what_heads_cost() -> None:
     """What heads cost"""
     batch, sequence, width = 1, 32, 64
     x, weights = torch.randn(batch, sequence, width), torch.randn(4, width, width) / math.sqrt(width)
-    out = attention(x, weights, heads=4)  # @inspect out.shape
+    out = attention(x, weights, heads=4)  # weights for queries, keys, values and the result @inspect out.shape
     split = (rearrange(x @ w, "b s (heads part) -> b heads s part", heads=4) for w in weights[:3])  # @hide
     by_torch = rearrange(scaled_dot_product_attention(*split), "b heads s part -> b s (heads part)")  # @hide
     assert torch.allclose(out, by_torch @ weights[3], atol=1e-5)  # @hide
     ask(
-        "With 16 heads instead of 1, how do the FLOPs of its matrix products change?",
+        "With 16 heads instead of 1, how do the FLOPs of attention's products change?",
         "not at all",
         choices=["a quarter", "sixteen times", "not at all"],
-        why="The four projections are full matrices, and sixteen times as many scores are each a sixteenth as long.",
+        why="The four matrices are full. Sixteen times as many scores are sums of a sixteenth of the terms.",
         slips={
             "a quarter": "That would be so if each head had only its own block of the four matrices. They are full.",
             "sixteen times": "The heads share the width: each has a sixteenth of it.",
@@ -988,7 +986,7 @@ def what_heads_cost() -> None:
         counted = count(lambda heads=heads: attention(x, weights, heads)).flops_by_operator  # @stepover
         flops.append(sum(n for name, n in counted.items() if "mm" in name))  # no softmax @inspect flops
     assert set(flops) == {4 * 2 * batch * sequence * width**2 + 2 * 2 * batch * sequence**2 * width}
-    text("Four projections of $2BSD^2$ FLOPs and two products of $2BS^2D$, for any number of heads.")
+    text("Four products with weights, of $2BSD^2$ FLOPs, and two without, of $2BS^2D$, for any number of heads.")
 
 
 def causal_mask() -> None:
@@ -1169,9 +1167,13 @@ def find_the_error() -> None:
     ask(
         f'"Our 8B model trains at 8,250 tokens/s on each H100: {share:.0%} of its peak of 1,979 TFLOP/s in bf16." What '
         "is the error?",
-        "the peak is for 2:4 sparsity",
-        choices=["the peak is for 2:4 sparsity", "6 FLOPs should be 2", "it should be all GPUs"],
-        why="Dense bf16 is 989.5 TFLOP/s: the MFU is 0.4.",
+        "the peak is for matrices with two zeros in every four",
+        choices=[
+            "the peak is for matrices with two zeros in every four",
+            "6 FLOPs should be 2",
+            "it should be all GPUs",
+        ],
+        why="That is 2:4 sparsity. Dense bf16 is 989.5 TFLOP/s: the MFU is 0.4.",
         slips={
             "6 FLOPs should be 2": "Training has a backward pass.",
             "it should be all GPUs": "Tokens and peak are both of one GPU.",
@@ -1422,17 +1424,6 @@ def key_value_cache() -> None:
         "A decoding step reads the weights once (of the input embedding, one row) and every sequence's cache. Those "
         "bytes over the bandwidth are a **floor** for its time. Llama 3 70B on 8 H100s, 8192 tokens a sequence:"
     )
-    ask(
-        "A cached number of 2 bytes takes a multiply-add for each query head that shares it. How many FLOPs per byte "
-        "is "
-        "that with 64 query heads and 8 heads of keys and values?",
-        64 / 8,
-        slips={
-            1: "That is one head of keys for each query head.",
-            64: "Only 8 of the 64 query heads share a head of keys.",
-            16: "A multiply-add is 2 FLOPs, and a bf16 number is 2 bytes.",
-        },
-    )
     llama = (70_553_706_496, 128256 * 8192, 80, 8)  # parameters, of these in the embedding, layers, KV heads
     steps = {b: decoding_step(*llama, 8192, b, 8, H100_BANDWIDTH, H100_MEMORY) for b in (1, 8, 64, 512)}  # @stepover
     rows = [
@@ -1476,6 +1467,17 @@ def key_value_cache() -> None:
         curve=("context", "seconds"),
         across="GPU",
     )  # @stepover
+    ask(
+        "A cached number of 2 bytes takes a multiply-add for each query head that shares it. How many FLOPs per byte "
+        "is that in Llama 3 405B, with 128 query heads and 8 heads of keys and values?",
+        128 / 8,
+        slips={
+            1: "That is one head of keys for each query head.",
+            128: "Only 16 of the 128 query heads share a head of keys.",
+            32: "A multiply-add is 2 FLOPs, and a bf16 number is 2 bytes.",
+            8: "That is Llama 3 70B, with 64 query heads.",
+        },
+    )
 
 
 def decoding_step(
@@ -1541,7 +1543,7 @@ def attention_in_one_kernel() -> None:
     )
     heads, length = 8, 2048
     scores_mb = 4 * heads * length**2 * 2 / 1e6  # written and read twice, bf16 @inspect scores_mb
-    others_mb = 4 * heads * length * 64 * 2 / 1e6  # queries, keys, values, results @inspect others_mb
+    others_mb = 4 * heads * length * 64 * 2 / 1e6  # queries, keys, values, results, 64 wide @inspect others_mb
     assert scores_mb / others_mb == length / 64
     link("https://arxiv.org/abs/2205.14135", "FlashAttention", authors="Dao et al.", date=2022)
     if device() != "cuda":
@@ -1674,7 +1676,10 @@ def which_gradients_exist() -> None:
 
 def the_first_layers_share() -> None:
     """The first layer's share"""
-    text("For $L$ square layers on data, forward is $2BDDL$ and backward $4BDDL - 2BDD$: $6 - 2/L$ per parameter.")
+    text(
+        "For $L$ square layers on data, forward is $2BD^2L$ and backward $4BD^2L - 2BD^2$: $6 - 2/L$ per parameter and "
+        "row."
+    )
     batch, width = 16, 32
     ratios = {}
     for depth in (1, 2, 4, 8, 16, 32):
@@ -1962,7 +1967,7 @@ def mixture_of_experts() -> None:
     weights = torch.randn(experts, width, width) / math.sqrt(width)
     router = torch.randn(width, experts)
     scores = softmax(x @ router, dim=-1)  # (tokens, experts)
-    gates, chosen = scores.topk(active, dim=-1)  # (tokens, active) each
+    gates, chosen = scores.topk(active, dim=-1)  # the highest scores, and whose: (tokens, active) each
     visited = count(lambda: visit_experts(x, weights, gates, chosen)).flops_by_operator  # @stepover
     multiplied = sum(n for name, n in visited.items() if "mm" in name)  # @inspect multiplied [FLOP]
     assert multiplied == 2 * tokens * active * weights[0].numel()
@@ -1980,7 +1985,7 @@ def mixture_of_experts() -> None:
 def how_large_weights_start() -> None:
     """How large the weights start"""
     text(
-        "Each output of a layer is a sum of one independent term per input, and variances add up: with 16384 inputs, "
+        "Each output of a layer is a sum of one independent term per input, and variances add up: with 16,384 inputs, "
         "and "
         r"inputs and weights of standard deviation 1, the outputs have $\sqrt{16384} = 128$. So weights start with $1 "
         r"/ \sqrt{\text{in}}$ (LeCun), or $\sqrt{2 / \text{in}}$ before a ReLU, which sets half of the numbers to 0 "
@@ -1999,7 +2004,7 @@ def how_large_weights_start() -> None:
 def randomness_and_data() -> None:
     """Randomness and data"""
     text(
-        "*To read alone, about seven minutes.* How does a run repeat itself to the last bit, and how does a training "
+        "*To read alone.* How does a run repeat itself to the last bit, and how does a training "
         "set of 2.8 TB (LLaMA's 1.4T tokens, two bytes each) reach a GPU with 0.08 TB of memory?"
     )
     seeds()
@@ -2241,13 +2246,16 @@ def whole_matrices() -> None:
 
 def nearly_orthogonal() -> None:
     """Nearly orthogonal"""
-    text("Five rounds of Newton and Schulz's iteration bring all singular values of the momentum near 1:")
+    text(
+        "Five rounds of Newton and Schulz's iteration bring most singular values of the momentum (how far it "
+        "stretches a vector, direction by direction) near 1:"
+    )
     momentum = torch.randn(64, 4) @ torch.randn(4, 64) + 0.1 * torch.randn(64, 64)  # a few directions dominate
     update = momentum / momentum.norm()
-    for _ in range(5):  # Newton and Schulz's iteration: singular values go to about 1
+    for _ in range(5):  # these factors are for speed: the smallest values lag behind
         square = update @ update.T
         update = 3.4445 * update + (-4.7750 * square + 2.0315 * square @ square) @ update
-    singular = torch.linalg.svdvals(update)  # @inspect singular.max() singular[31]
+    singular = torch.linalg.svdvals(update)  # @inspect singular.max() singular[31] singular[63]
     assert singular.max() < 1.3 and singular[:32].min() > 0.5
 
 
@@ -2261,7 +2269,7 @@ def what_a_step_costs() -> None:
     moved = count(optimizer.step).bytes_moved / w.numel()  # bytes per parameter @inspect moved
     assert round(moved) == 4 * 4 + 3 * 4  # a weight, its gradient and two states are read, three are written
     step_s = moved * 70.55e9 / GPUS / H100_BANDWIDTH  # for 1/1024 of our model @inspect step_s [s]
-    tokens = moved / H100_BANDWIDTH / (6 / H100_BF16)  # that an H100 trains in that time, at its peak @inspect tokens
+    tokens = moved / H100_BANDWIDTH / (6 / H100_BF16)  # that train in as long as an unsharded step @inspect tokens
     assert (round(step_s * 1e3, 1), round(tokens, -2)) == (0.6, 1400)
 
 
@@ -2650,7 +2658,7 @@ def range_by_formula() -> None:
     assert 0.42 < one_scale[0] < 0.46 and one_scale[1] < 0.02 and in_blocks == 0
     text(
         "From its largest number down to what becomes 0, E4M3 spans 5.7 powers of ten, E5M2 9.9. Of gradients even "
-        f"over ten powers, E4M3 with one scale turns {one_scale[0]:.0%} into 0, E5M2, with half the digits, "
+        f"over ten powers, E4M3 with one scale turns {one_scale[0]:.0%} into 0, E5M2, with a bit of mantissa less, "
         f"{one_scale[1]:.1%}. With a scale for 32 neighbours that are alike, E4M3 loses none, and so blocks replaced "
         "E5M2."
     )
@@ -2661,8 +2669,8 @@ def autocast() -> None:
     text(
         "`with torch.autocast(device, dtype=torch.bfloat16):` around the forward pass chooses a format for each "
         "operation. Products are cast to bf16. Operations that lose too much are cast to fp32. All others keep their "
-        "input's format; with two formats, the wider one. Here `x` is fp32 and `h` is bf16, on the CPU (a GPU's list "
-        "of fp32 operations is longer):"
+        "input's format; with two formats, the wider one. Here `x` is fp32 and `h` is bf16, on the CPU (a GPU also "
+        "sums, normalizes and takes softmax in fp32):"
     )
     x, h, labels = torch.rand(4, 4), torch.rand(4, 4).bfloat16(), torch.zeros(4, dtype=torch.int64)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -2792,7 +2800,8 @@ def from_how_many_tokens() -> None:
     """From how many tokens on do activations outweigh the rest?"""
     crossing = 16 * 12.75 * 8192 / 40.5  # @hide
     ask(
-        "Without sharding: from how many tokens on do a layer's activations outweigh its 16 bytes per parameter?",
+        "Without sharding: from how many tokens on do activations outweigh the 16 bytes per parameter, in a layer of "
+        "Llama 3 70B?",
         crossing,
         unit="tokens",
         within=0.03,
@@ -2805,7 +2814,7 @@ def from_how_many_tokens() -> None:
     )
     tokens = 16 * 12.75 * 8192 / 40.5  # @inspect tokens
     assert round(tokens / 8192, 1) == 5.0
-    text(f"About {tokens:,.0f} tokens, five times the width: few cards ever see so many at once.")
+    text(f"About {tokens:,.0f} tokens: few cards ever see so many at once.")
 
 
 def two_steps() -> None:
@@ -2901,7 +2910,10 @@ def logits_of_a_language_model() -> None:
     for step in (inline, in_a_variable):
         copies[step.__name__] = (count(step).peak_bytes - held_bytes) / logits_bytes  # @inspect copies @stepover
     assert 3 <= copies["inline"] < 3.1 and 0.99 < copies["in_a_variable"] - copies["inline"] < 1.01
-    text("*Chunked* cross-entropy takes a part of the tokens at a time.")
+    text(
+        "Three: logarithms of probabilities, and two gradients. A variable keeps the logits too. *Chunked* "
+        "cross-entropy takes a part of the tokens at a time."
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -3084,7 +3096,7 @@ def a_map_of_the_rest() -> None:
         ("expert parallelism: some experts per card", "parameters, gradients, states", "all-to-all per layer"),
         ("pipeline parallelism: some layers per card", "parameters, gradients, states", "idle while it fills"),
         ("offloading to the CPU's memory", "states, parameters", "transfers each step"),
-        ("8-bit states; Adafactor", "states", "rounding; an approximation"),
+        ("8-bit states; Adafactor: v by row and column", "states", "rounding; an approximation"),
         ("LoRA: thin products beside frozen matrices", "gradients, states", "less can be learned"),
     ]  # @hide
     table(techniques, ["technique", "makes smaller", "price"])
@@ -3093,8 +3105,8 @@ def a_map_of_the_rest() -> None:
     assert (round(bubble, 2), round(fall, 2)) == (0.18, 0.43)
     text(
         "In tensor parallelism the next product waits for each exchange, so it stays inside the fast links: a server "
-        "of 8 H100s, or a rack of 72 GB200s (900 GB/s each way). Measured over a server's edge, from 8 to 16 cards, "
-        "tokens/s per card fall by 43%."
+        "of 8 H100s (450 GB/s each way), or a rack of 72 B200s (900). Measured over a server's edge, from 8 to 16 "
+        "cards, tokens/s per card fall by 43%."
     )
     link(
         "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
@@ -3107,8 +3119,9 @@ def a_map_of_the_rest() -> None:
 def what_fits() -> None:
     """What fits"""
     text(
-        "Together: 16 bytes per parameter ($12D^2$ in a layer; Llama 3 70B has $12.75D^2$), section 13's activations, "
-        "and three tensors like the logits. Without FlashAttention each of attention's scores takes 2 bytes more."
+        "Together: 16 bytes per parameter (here $12D^2$ in a layer, and one matrix for embedding and head), section "
+        "13's activations, and three tensors like the logits. Without FlashAttention each score of each head, 128 "
+        "wide, takes 2 bytes more."
     )
     explore(
         training_memory,
@@ -3189,7 +3202,7 @@ def training_memory(
 def saving_and_resuming() -> None:
     """Saving and resuming"""
     text(
-        "*To read alone, about six minutes.* Which parts must a run save, and how often? If a resumed run ends with "
+        "*To read alone.* Which parts must a run save, and how often? If a resumed run ends with "
         "**the same bits** as an undisturbed one, no part was forgotten."
     )
     what_a_checkpoint_holds()
@@ -3411,7 +3424,7 @@ def rules_of_thumb() -> None:
         ("time = FLOPs / (GPUs × peak × MFU); plan with 0.4, and expect 1.4 times as long", "1, 5"),
         ("attention adds 12LDS FLOPs a token, as much as the weights at S = 6.4 D", "8"),
         ("a layer has about 12 D² weights in GPT-3 and Llama 3; with experts, count", "8"),
-        ("a batch of some 300 tokens per weight fills an H100", "6"),
+        ("a batch of some 300 tokens, which share each weight, fills an H100", "6"),
         ("in bf16 a layer keeps 26 to 41 bytes per token and width", "13"),
         ("run two steps before you believe that it fits", "13"),
         ("checkpoints cost at most a third more FLOPs", "14"),
@@ -3429,12 +3442,12 @@ def homework() -> None:
     planned, real = ((memory - rest) / (inputs + logits) for memory in (80, 85.5))  # @hide
     ask(
         "13 billion parameters (40 layers of width 5,120, vocabulary 32,000), sequences of 2,048, 64 H100s, ZeRO-3, a "
-        "checkpoint per layer, 3 GB of context. How many sequences fit on a card that you plan with 80 · 10⁹ bytes?",
+        "checkpoint per layer, 3 GB for CUDA. How many sequences fit on a card that you plan with 80 · 10⁹ bytes?",
         math.floor(planned),
         within=0,
         hint="Shards 3.25 GB, two layers and a gradient 1.89; a sequence takes 0.84 of inputs and 0.79 of logits.",
-        why="44; and 47 by the card's real 85.5 · 10⁹ bytes: both are right, say which.",
-        slips={math.floor(real): "By all of the card's 85.5 · 10⁹ bytes this is right. State which."},
+        why="44; by the card's real 85.5 · 10⁹ bytes it is 47.",
+        slips={math.floor(real): "That is by all of the card's 85.5 · 10⁹ bytes."},
     )
     days = 6 * N * 260e9 / (gpus * H100_BF16 * MFU) / SECONDS_PER_DAY  # for 260 billion tokens @inspect days [d]
     assert round(days, 1) == 9.3
