@@ -62,9 +62,11 @@ def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = 
 
 
 def _brief(one: Input | Result) -> Input | Result:
-    """Round a result to two digits: a sentence about an estimate promises no more."""
-    is_number = isinstance(one, Result) and not isinstance(one.value, bool)
-    return replace(one, value=float(f"{one.value:.2g}")) if is_number else one
+    """Round a result to two digits: a sentence about an estimate promises no more. A small count stays as it is."""
+    if not isinstance(one, Result) or isinstance(one.value, bool):
+        return one
+    is_count = abs(one.value) < 1000 and float(one.value).is_integer()
+    return one if is_count else replace(one, value=float(f"{one.value:.2g}"))
 
 
 def shown(one: Input | Result, decimal: bool) -> str:

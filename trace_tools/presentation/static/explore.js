@@ -28,7 +28,8 @@
     return `${general((x * times) / (factor || 1), 4)} ${name}`;
   };
 
-  const brief = (x) => (typeof x === "number" ? Number(x.toPrecision(2)) : x);  // two digits in a sentence
+  const isCount = (x) => Number.isInteger(x) && Math.abs(x) < 1000;
+  const brief = (x) => (typeof x === "number" && !isCount(x) ? Number(x.toPrecision(2)) : x);  // two digits in a sentence
 
   const draw = (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
