@@ -78,7 +78,7 @@ def example_trace(**changes: Any) -> Trace:
         run=_run(),
         machine=_machine(),
         versions=[("python", "3.11.7"), ("torch", "2.13.0")],
-        sources=[m.SourceFile("lecture.py", LECTURE)],
+        source=m.SourceFile("lecture.py", LECTURE),
         steps=[*_opening(), *_matmul_steps(), *_kinds_steps(), *_curve_steps()],
     )
     return replace(trace, **changes)
@@ -293,4 +293,4 @@ def big_trace(steps: int) -> Trace:
         times = [numbers.randrange(1_000, 1_000_000) for _ in range(3)]
         events.append(Step(step, 0, step % 50, step % 50 + 1, step // 50 + 1, times, values=values or None))
     source = "".join(f"x{line} = {line}\n" for line in range(50))
-    return example_trace(title="A big trace", sources=[m.SourceFile("lecture.py", source)], steps=events)
+    return example_trace(title="A big trace", source=m.SourceFile("lecture.py", source), steps=events)

@@ -31,7 +31,7 @@ def traced(source: str, **changes: Any) -> Trace:
     finally:
         sys.settrace(before)
     run = Run(PATH, "2025-01-31T12:00:00Z", seed=0, passes=3, limit=100, complete=True)
-    settings: dict[str, Any] = {"run": run, "sources": [SourceFile(PATH, source)], "steps": recorder.events} | changes
+    settings: dict[str, Any] = {"run": run, "source": SourceFile(PATH, source), "steps": recorder.events} | changes
     return example_trace(**settings)
 
 

@@ -84,7 +84,7 @@ def test_deep_and_large_traces_align_with_themselves() -> None:
     deep: list[Frame | Step] = []
     for level in range(3000):
         deep += [Frame(level, "f", of=level - 1 if level else None), Step(level, level, 0, 1)]
-    trace = example_trace(sources=[SourceFile("lecture.py", "f()\n")], steps=deep)
+    trace = example_trace(source=SourceFile("lecture.py", "f()\n"), steps=deep)
     aligned = align(trace, trace)
     assert len(aligned.rows) == 3000 and aligned.frames[-1].depth == 2999
     large = big_trace(10_000)

@@ -100,7 +100,7 @@ def metered(source: str, usual: Counts, codes: dict[str, Counts]) -> Trace:
 
 def listed(difference: Difference, aspect: Aspect) -> set[tuple[str, str, int]]:
     """Return name, code and number of consequences of each entry."""
-    codes = [line.partition("  #")[0].strip() for line in difference.b.trace.sources[0].text.splitlines()]
+    codes = [line.partition("  #")[0].strip() for line in difference.b.trace.source.text.splitlines()]
     return {(e.name, codes[e.line - 1], e.follows) for e in entries(difference, aspect)}
 
 
@@ -169,7 +169,7 @@ def test_longer_loop_is_reported_once_and_before_what_may_follow() -> None:
     assert listed[0].follows >= 5
     text = "def main():\n    work()\ndef work():\n    for i in numbers:\n        a = i + 1\n    b = a * 2\nmain()\n"
     three, five = (with_steps(traced(f"numbers = range({n})\n{text}"), at(7, values=ints(b=2 * n))) for n in (3, 5))
-    without_an_edit = compared(three, replace(five, sources=three.sources))
+    without_an_edit = compared(three, replace(five, source=three.source))
     [lead] = leads(without_an_edit)
     assert (lead.name, lead.a, lead.b, lead.line) == ("executions", "4", "6", 5)
     assert [(e.name, e.after_lines) for e in entries(without_an_edit, "values")] == [("b", (5,))]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.diff.plain_tracing import align, lines, traced
 from tests.diff.planted import differ
 from tests.traces import example_trace
-from trace_tools.diff.align.code import codes_of, common, translated
+from trace_tools.diff.align.code import code_of, common, translated
 from trace_tools.trace.model import Frame, SourceFile, Step, Trace
 from trace_tools.trace.tree import Tree
 
@@ -19,23 +19,23 @@ def test_unparsable_source_is_matched_line_by_line() -> None:
     def unreadable(*body: str) -> Trace:
         text = "\n".join(["future syntax ~~", *body])
         steps = [Frame(0, "<module>"), *(Step(n, 0, n + 1, n + 2) for n in range(len(body)))]
-        return example_trace(sources=[SourceFile("lecture.py", text)], steps=steps)
+        return example_trace(source=SourceFile("lecture.py", text), steps=steps)
 
     a, b = unreadable("x = 1", "y = 2"), unreadable("x = 1", "new = 0", "y = 2")
-    assert not codes_of(Tree(a))[0].parsed
+    assert not code_of(Tree(a)).parsed
     assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
 
 
 def test_renamed_variables_and_functions_keep_their_statements() -> None:
     a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
-    assert align(a, b).matching.renamed(0, "<module>") == {"x": "h"}
+    assert align(a, b).matching.renamed("<module>") == {"x": "h"}
     assert translated("h.shape[h_1]", {"h": "hidden", "shape": "no"}) == "hidden.shape[h_1]"
     a = traced("def product(x):\n    y = x * 3\n    return y + 1\nz = product(2)\n")
     b = traced("z = 0\ndef multiply(x):\n    y = x * 3\n    return y + 1\nz = multiply(2)\n")
     matching = align(a, b).matching
-    assert matching.function_in_b(0, "product") == (0, "multiply") and matching.parsed and not matching.same
-    assert [matching.statement_in_b(0, n) for n in (1, 2, 3)] == [(0, 2), (0, 3), (0, 4)]
-    assert matching.statement_in_a(0, 2) == (0, 1) and matching.statement_in_a(0, 0) is None
+    assert matching.function_in_b("product") == "multiply" and matching.parsed and not matching.same
+    assert [*map(matching.statement_in_b, (1, 2, 3))] == [2, 3, 4]
+    assert matching.statement_in_a(2) == 1 and matching.statement_in_a(0) is None
     changes = {("product", "multiply", "renamed"), ("<module>", "<module>", "edited")}
     assert {(f.a, f.b, f.how) for f in matching.functions} == changes
     difference = differ(a, b)

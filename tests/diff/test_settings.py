@@ -11,7 +11,7 @@ from tests.messages import says
 from trace_tools.machines.machine import is_same_machine
 from trace_tools.trace.model import Process, Trace
 
-PATH, TEXT = made(0).sources[0].path, made(0).sources[0].text
+PATH, TEXT = made(0).source.path, made(0).source.text
 REPEATED = TEXT + "# a\n\n" * 100  # of 80 new lines in front, 40 are blank like many old ones
 
 
@@ -33,8 +33,8 @@ def test_similar_load_notes_are_merged() -> None:
     ],
 )
 def test_a_source_is_compared_line_by_line(path: str, before: str, after: str, only_in_b: int) -> None:
-    source = made(0).sources[0]
-    a, b = (replace(made(0), sources=[replace(source, path=p, text=t)]) for p, t in ((PATH, before), (path, after)))
+    source = made(0).source
+    a, b = (replace(made(0), source=replace(source, path=p, text=t)) for p, t in ((PATH, before), (path, after)))
     found, lines = settings(a, b), before.count("\n")
     assert found[path] == (f"{lines} lines, 0 only here", f"{lines + only_in_b} lines, {only_in_b} only here")
     assert found.get("file", (path, path)) == (PATH, path)

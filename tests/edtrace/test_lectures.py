@@ -41,7 +41,7 @@ def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def step_at(trace: Trace, fragment: str) -> Step:
-    (line,) = [n for n, text in enumerate(trace.sources[0].text.splitlines(), 1) if fragment in text]
+    (line,) = [n for n, text in enumerate(trace.source.text.splitlines(), 1) if fragment in text]
     return next(step for step in trace.steps if isinstance(step, Step) and step.line == line)
 
 

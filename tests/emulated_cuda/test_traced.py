@@ -230,7 +230,7 @@ def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) 
     faults = {"EMULATED_CUDA_FAULTS": "pass-1/assert:20", "EMULATED_CUDA_DELAY_US": "1000"}
     trace, done = traced(tmp_path, AFTER_A_FAILURE, "--keep-going", **faults)
     steps, values = steps_of(trace), values_of(trace)
-    source = trace.sources[0].text.splitlines()
+    source = trace.source.text.splitlines()
     raised = {source[step.raised.origin_line - 1].strip() for step in steps if step.raised}
     assert raised <= {"y = y + 1", "y.sum().item()", "torch.cuda.synchronize()"} and len(raised) == 2
     assert (values["z"].value, values["c"].value, values["b"].tensor.elements) == (3, 7, [6.0])

@@ -70,7 +70,7 @@ class Recording:
             run=Run("lecture.py", "2025-01-31T12:00:00Z", 0, 3, 100, complete=True),
             machine=Machine("A processor", "cpu", "cpu"),
             versions=[("torch", "2.13.0")],
-            sources=[SourceFile(self.path, self.text)],
+            source=SourceFile(self.path, self.text),
             steps=self.events,
         )
         return replace(trace, **changes)

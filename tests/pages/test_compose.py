@@ -277,8 +277,3 @@ def test_failures_have_the_line_numbers_of_the_edited_text() -> None:
     failure = edited.executions[raised.id].failure
     assert failure is not None and failure.origin and failure.line == line + 1
     assert [step_id for step_id, execution in edited.executions.items() if step_id != execution.step.id] == []
-
-
-def test_a_trace_without_sources_has_no_lines() -> None:
-    empty = lecture_of(replace(lecture().trace(), sources=[], steps=[]))
-    assert [edition.source.lines for edition in empty.editions] == [()]

@@ -119,7 +119,7 @@ def test_obvious_claims_are_collapsed(claims: list[Claim], expected: tuple[str, 
     assert (note.kind, note.collapsed) == expected and note.label == ""
 
 
-CALL = Call("g", 1, 0, 1, 9, "call-1", "G", None, (), 2)
+CALL = Call("g", 0, 1, 9, "call-1", "G", None, (), 2)
 
 
 def test_caught_exceptions_are_noted_and_shown_where_they_were_raised() -> None:

@@ -10,11 +10,11 @@ WORDS = "word " * 600  # three minutes
 
 
 def part(*inner: Block, deeper: bool = False) -> Call:
-    return Call("f", 1, 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
+    return Call("f", 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
 
 
 def rows(count: int, *, ran: bool = True) -> CodeListing:
-    return CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}", ran=ran) for n in range(count)))
+    return CodeListing(tuple(CodeRow((CodeLine(n, "x = y_1 @ w  # 3 µs"),), f"L{n}", ran=ran) for n in range(count)))
 
 
 def test_reading_time_of_words_lines_and_questions() -> None:

@@ -18,7 +18,7 @@ from tests.cases_in_one import each
 from tests.traces import big_trace, example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.file import CUT_SHORT, _visible, dump, flow, load, load_head, write
-from trace_tools.trace.model import SCHEMA_VERSION, Frame, SourceFile, Step, Value
+from trace_tools.trace.model import SCHEMA_VERSION, Frame, SourceFile, Step, Trace, Value
 from trace_tools.trace.records import to_plain
 
 CASES = Path(__file__).parent / "cases"
@@ -52,8 +52,15 @@ def test_traces_survive_a_round_trip(tmp_path: Path) -> None:
 @each("loader", LOADERS)
 def test_pyyaml_loaders_read_the_same_data(loader: type[yaml.SafeLoader]) -> None:
     trace = example_trace()
-    expected = {"schema": SCHEMA_VERSION, "events": len(trace.steps), **with_lists(to_plain(trace))}
+    expected = {"schema": SCHEMA_VERSION, "events": len(trace.steps), **in_file(trace)}
     assert repr(yaml.load(dump(trace), loader)) == repr(expected)
+
+
+def in_file(trace: Trace) -> Any:
+    """Return a trace as plain data as its file has it: the source in a list."""
+    return with_lists(
+        {"sources" if k == "source" else k: [v] if k == "source" else v for k, v in to_plain(trace).items()}
+    )
 
 
 def with_lists(plain: Any) -> Any:
@@ -70,7 +77,7 @@ def test_a_trace_is_rewritten_as_it_was() -> None:
 def test_empty_traces_lone_surrogates_and_the_longest_printable_integer(tmp_path: Path) -> None:
     path, frame, step = tmp_path / "trace.yaml", Frame(0, "f"), Step(0, 0, 0, 1, values=[("x", Value("int", 10**4299))])
     for trace, expected in (
-        (example_trace(steps=[], sources=[]), []),
+        (example_trace(steps=[]), []),
         (example_trace(steps=[frame, step]), [frame, step]),
         (
             example_trace(steps=[frame, replace(step, stdout="\ud800 \U0001f600")]),
@@ -101,13 +108,13 @@ numbers = st.integers() | st.floats() | st.sampled_from([1e-06, 1e16, 5e-324, ma
 def test_every_loader_reads_the_written_data(title: str, source: str, items: list[Any]) -> None:
     values = [(title, Value("list", items=[Value(type(one).__name__, one, text=source) for one in items]))]
     steps = [Frame(0, title), Step(0, 0, 0, 1, stdout=source, values=values)]
-    trace = example_trace(title=title, sources=[SourceFile("a.py", source)], steps=steps)
-    expected = with_lists({"schema": SCHEMA_VERSION, "events": 2, **to_plain(trace)})
+    trace = example_trace(title=title, source=SourceFile("a.py", source), steps=steps)
+    expected = {"schema": SCHEMA_VERSION, "events": 2, **in_file(trace)}
     for loader in LOADERS:  # `repr` distinguishes 1, 1.0, True and 0.0, -0.0; nan equals nan
         assert repr(yaml.load(dump(trace).encode(), loader)) == repr(expected)
     with tempfile.TemporaryDirectory() as folder:
-        loaded = to_plain(load(saved(Path(folder), dump(trace))))
-    assert repr({**expected, **with_lists(loaded)}) == repr(_visible(expected))
+        loaded = in_file(load(saved(Path(folder), dump(trace))))
+    assert repr({**expected, **loaded}) == repr(_visible(expected))
 
 
 @each(
@@ -221,7 +228,7 @@ def test_texts_become_visible_except_sources_and_output(tmp_path: Path) -> None:
     values = [(text, Value("str", text))]
     trace = example_trace(
         title=text,
-        sources=[SourceFile("a.py", text)],
+        source=SourceFile("a.py", text),
         steps=[Frame(0, "f"), Step(0, 0, 0, 1, values=values, stdout=text, warnings=[text, '"stdout": "\\x1b"'])],
     )
     write(trace, tmp_path / "trace.yaml")
@@ -233,4 +240,4 @@ def test_texts_become_visible_except_sources_and_output(tmp_path: Path) -> None:
         [(shown, Value("str", shown))],
         [shown, '"stdout": "\\x1b"'],
     )
-    assert (loaded.sources[0].text, step.stdout) == (text, text)
+    assert (loaded.source.text, step.stdout) == (text, text)

@@ -82,7 +82,7 @@ def already_traced(folder: Path, machine: str = "cpu") -> bytes:
 
 def steps(trace: Trace, fragment: str) -> list[Step]:
     """Return the steps of the only line that contains a text."""
-    [line] = [number for number, text in enumerate(trace.sources[0].text.splitlines(), 1) if fragment in text]
+    [line] = [number for number, text in enumerate(trace.source.text.splitlines(), 1) if fragment in text]
     return [event for event in trace.steps if isinstance(event, Step) and event.line == line]
 
 

@@ -49,9 +49,8 @@ def problems(trace: Trace, folder: Path = Path(), *, code: bool = False) -> list
     With `code`, the statement that raised follows its error.
     """
     lines = [] if trace.run.complete else [f"incomplete: {trace.run.ended}"]
-    tree = Tree(trace)
+    tree, file = Tree(trace), trace.source
     for step in tree.by_id.values():
-        file = trace.sources[tree.frames[step.frame].source]
         where = f"{folder / file.path}:{step.line}"
         claim, raised = step.claim, step.raised
         if claim is not None and not claim.held:
@@ -81,7 +80,7 @@ def what_was_kept(trace: Trace, path: Path) -> list[str]:
         ended = ended.replace(f"({process})", f"({does})")
     tree = Tree(trace)
     began = len({frame.function for _, frame in tree.section_calls()})
-    total = len(sections(parse_source(trace.sources[0].text, trace.run.lecture))) if trace.sources else 0
+    total = len(sections(parse_source(trace.source.text, trace.run.lecture)))
     reached = f"; {began} of {formats.plural(total, 'section')} began" if total and trace.run.only is None else ""
     lines = [f"incomplete: {ended}", f"{formats.plural(len(tree.by_id), 'step')} kept in {path}{reached}"]
     notes = [note for process in trace.run.processes for note in process.notes or ()]

@@ -234,22 +234,22 @@ class StatementTime:
 
 
 def statement_times(
-    tree: Tree, frames: Iterable[Frame], where: Where, left_out: Collection[tuple[int, int]] = (), depth: int = 0
+    tree: Tree, frames: Iterable[Frame], where: Where, left_out: Collection[int] = (), depth: int = 0
 ) -> tuple[StatementTime, ...]:
     """Return the times of the statements in these calls, in the order of their first execution.
 
     Executions of one statement count together, and so do the calls it made. Times are the host's: with a device they
     show when the host continued, not when the work was done.
 
-    `left_out` are the statements, by source and number, whose time is not the lecture's work.
+    `left_out` are the numbers of the statements whose time is not the lecture's work.
     """
-    executed: dict[tuple[int, int], list[Step]] = {}
-    omitted: dict[tuple[int, int], list[Omitted]] = {}  # of statements that also have executions: the first is kept
+    executed: dict[int, list[Step]] = {}
+    omitted: dict[int, list[Omitted]] = {}  # of statements that also have executions: the first is kept
     for frame in frames:
         for step in tree.steps_of(frame.frame):
-            executed.setdefault((frame.source, step.statement), []).append(step)
+            executed.setdefault(step.statement, []).append(step)
         for event in tree.omitted_in(frame.frame):
-            omitted.setdefault((frame.source, event.statement), []).append(event)
+            omitted.setdefault(event.statement, []).append(event)
     statements = []
     for statement, steps in executed.items():
         if statement in left_out:

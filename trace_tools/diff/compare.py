@@ -207,17 +207,15 @@ def _listed(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterato
     callers: list[set[int]] = []  # of each machine the steps that called a section which does more than emit narrative
     for side, tree in zip(sides, trees, strict=True):
         calls = [step for step, _ in tree.section_calls()]
-        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in side.prose})
+        callers.append({s.id for s in calls if s.statement not in side.prose})
 
     def is_listed(step: Step | None, callers: Container[int]) -> bool:
         if step is None:
             return False
         return step.annotated or step.id in callers or any(_is_measured(value) for _, value in step.values or ())
 
-    codes: list[list[Mapping[int, str]]] = [[] for _ in trees]  # of each source, the statements' first lines by number
-    for tree, of_tree in zip(trees, codes, strict=True):
-        for source in map(parsed_or_none, tree.trace.sources):
-            of_tree.append(source.first_lines() if source is not None else {})
+    parsed = [parsed_or_none(tree.trace.source) for tree in trees]
+    codes = [source.first_lines() if source is not None else {} for source in parsed]  # by number of a statement
     # the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2 on
     numbers: list[dict[int, tuple[int, ...]]] = [{} for _ in trees]
     for tree, of_frame in zip(trees, numbers, strict=True):
@@ -237,7 +235,7 @@ def _listed(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterato
         frame = trees[index].frames[step.frame]
         call = ".".join(map(str, numbers[index][step.frame]))
         which = [f"call {call}"] * bool(call) + [f"execution {step.execution}"] * (step.execution > 1)
-        code = codes[index][frame.source].get(step.statement, "")
+        code = codes[index].get(step.statement, "")
         where: Literal["section", "step"] = "section" if step.id in callers[index] else "step"
         cells = [
             None if step is None else cells_of(step, side.trace.machine, section=step.id in of)
@@ -299,7 +297,7 @@ def _values(executions: Sequence[_Execution], differences: Sequence[Difference])
         by_name: dict[str, list[Value | None]] = {}  # by the name on the first machine that has it
         for index, step in enumerate(execution.steps):
             matching = differences[index - 1].matching if index else None
-            renamed = matching.renamed(frame.source, frame.function) if matching is not None and frame else {}
+            renamed = matching.renamed(frame.function) if matching is not None and frame else {}
             names_in_base = {new: old for old, new in renamed.items()}
             for name, value in step.values or () if step is not None else ():
                 if _is_measured(value):
@@ -357,7 +355,7 @@ def _notes(sides: Sequence[Side]) -> Iterator[str]:
             names = ", ".join(missing) or "any dtype"
             yield f"{side.label}: no peak is known for {names}, so its MFU is not shown."
     for subject, values in (
-        ("lecture's source", {tuple(s.text for s in side.trace.sources) for side in sides}),
+        ("lecture's source", {side.trace.source.text for side in sides}),
         ("torch", {dict(side.trace.versions).get("torch") for side in sides}),
         ("seed", {side.trace.run.seed for side in sides}),
     ):

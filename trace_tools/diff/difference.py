@@ -104,30 +104,28 @@ class Side:
         return Tree(self.trace)
 
     @cached_property
-    def lines(self) -> tuple[list[str], ...]:
-        """The lines of each source."""
-        return tuple(source.text.split("\n") for source in self.trace.sources)
+    def lines(self) -> list[str]:
+        """The lines of the source."""
+        return self.trace.source.text.split("\n")
 
     @cached_property
-    def prose(self) -> frozenset[tuple[int, int]]:
-        """The statements that only emit narrative, or import the words for it, by source and number."""
-        return narrating(self.trace.sources)
+    def prose(self) -> frozenset[int]:
+        """The numbers of the statements that only emit narrative, or import the words for it."""
+        return narrating(self.trace.source)
 
     @cached_property
-    def shown_lines(self) -> tuple[list[str], ...]:
-        """The lines of each source without directives, as pages show them."""
-        shown = []
-        for source in self.trace.sources:
-            try:
-                shown.append([line or "" for line in cut_source(source.text, source.path).lines])
-            except LectureError:  # the syntax of another Python version
-                shown.append(split_lines(source.text))
-        return tuple(shown)
+    def shown_lines(self) -> list[str]:
+        """The lines of the source without directives, as pages show them."""
+        source = self.trace.source
+        try:
+            return [line or "" for line in cut_source(source.text, source.path).lines]
+        except LectureError:  # the syntax of another Python version
+            return split_lines(source.text)
 
     @cached_property
     def titles(self) -> dict[str, str]:
         """The title of each top-level function of the lecture, which is the first line of its docstring."""
-        parsed = parsed_or_none(self.trace.sources[0]) if self.trace.sources else None
+        parsed = parsed_or_none(self.trace.source)
         nodes = parsed.tree.body if parsed is not None else []
         docs = {n.name: ast.get_docstring(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
         return {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}

@@ -111,7 +111,7 @@ class Session:
 
     def _make_pages(self) -> None:
         """Run the lecture if the newest trace is of other code, then render."""
-        if self._trace is None or self._modules_changed or not self._has_code_of(self._trace.sources[0].text):
+        if self._trace is None or self._modules_changed or not self._has_code_of(self._trace.source.text):
             self._trace = self._traced()
         render_folder(self.out, self.lecture)
         self._post(edition=self.status.edition + 1, doing="", problems=tuple(problems(self._trace)))
@@ -143,7 +143,7 @@ class Session:
             with suppress(TraceToolsError):  # not readable, for example of another version
                 trace = load(path)
                 same_device = trace.machine.device == devices.kind(self.options.device or "cpu")
-                if trace.run.lecture == self.lecture.name and same_device and trace.sources:
+                if trace.run.lecture == self.lecture.name and same_device:
                     return trace
         return None
 

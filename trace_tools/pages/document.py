@@ -87,9 +87,8 @@ def execution(step: Step, machine: Machine, failure: Failure | None = None, time
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """One physical line of a source; its first `indent` characters are not shown."""
+    """One physical line of the source; its first `indent` characters are not shown."""
 
-    source: int
     number: int
     text: str
     indent: int = 0
@@ -181,8 +180,7 @@ class Call:
     "open", "folded", or "named" if the page shows the same code already.
     """
 
-    name: str  # in the lecture's notation
-    frame: int
+    name: str
     step: int | None  # the step that made the call
     number: int  # among the calls of this function in the section
     total: int
@@ -251,7 +249,6 @@ class Stop:
     anchor: str  # anchor of the row or narration; "" if neither is on the page
     line: int
     code: str  # the line, if its row is not on the page
-    source: int
     inside: int  # number of following stops that happened during it
     outputs: int  # number of outputs that `@animate` reveals one at a time
     variables: tuple[Seen, ...]
@@ -311,7 +308,7 @@ class Document(WithClaims):
     run: Run
     machine: Machine
     versions: tuple[tuple[str, str], ...]
-    sources: tuple[tuple[str, ...], ...]  # their lines without directives
+    source: tuple[str, ...]  # its lines without directives
     opening: tuple[Block, ...]
     setup: tuple[Block, ...]
     sections: tuple[Section, ...]
@@ -434,7 +431,7 @@ class Anchors:
         self.rows: dict[int, str] = {}  # of steps: their row
         self.fallbacks: dict[int, str] = {}  # of steps: the part they called, or their first narration
         self.narration_only: dict[int, str] = {}  # of steps without a row: their narration
-        self.lines: dict[tuple[int, int], str] = {}  # by source and line: the first row with it
+        self.lines: dict[int, str] = {}  # the first row with a line
         self.narrations: list[tuple[int, int]] = []  # number on the page, step
         for block in visible(blocks):
             if isinstance(block, CodeListing):
@@ -442,7 +439,7 @@ class Anchors:
                     for execution in row.executions:
                         self.rows.setdefault(execution.step.id, row.anchor)
                     for line in row.lines:
-                        self.lines.setdefault((line.source, line.number), row.anchor)
+                        self.lines.setdefault(line.number, row.anchor)
             elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
                 self.fallbacks.setdefault(block.step, block.anchor)
             elif isinstance(block, Narration) and block.steps and block.narrative.kind != "note":

@@ -297,8 +297,8 @@ class _HtmlPage:
         return Markup(" · ").join(parts)
 
     def code(self, line: CodeLine) -> Markup:
-        """Return a source line without its margin, highlighted in the context of its source."""
-        text = self._highlighted[line.source][line.number - 1]
+        """Return a source line without its margin, highlighted in the context of the source."""
+        text = self._highlighted[line.number - 1]
         # in a string of several lines, leading blanks are inside its tag
         return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
 
@@ -337,8 +337,8 @@ class _HtmlPage:
         return Markup(box).format(Markup(drawn)) if drawn else Markup("")
 
     @cached_property
-    def _highlighted(self) -> list[tuple[str, ...]]:
-        return [highlighted(source) for source in self.document.sources]
+    def _highlighted(self) -> tuple[str, ...]:
+        return highlighted(self.document.source)
 
     @cached_property
     def _views(self) -> Views:

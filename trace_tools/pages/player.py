@@ -47,14 +47,14 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     lines = dict(anchors.lines)
     for step in steps:  # a line of narrative may be shown in another call only
         if step.id in anchors.narration_only:
-            lines.setdefault((lecture.source(step), lecture.lines[step.id]), anchors.narration_only[step.id])
+            lines.setdefault(lecture.lines[step.id], anchors.narration_only[step.id])
 
     def anchor(step: Step) -> tuple[str, bool]:
         """Return the anchor of a step, and whether it is its own line; else it belongs to its nearest caller."""
         at: Step | None = step
         while at is not None and at.frame in tree.frames:
             position = anchors.rows.get(at.id) or anchors.fallbacks.get(at.id)
-            position = position or lines.get((lecture.source(at), lecture.lines[at.id]))
+            position = position or lines.get(lecture.lines[at.id])
             if position is not None:
                 return position, at is step
             caller = tree.frames[at.frame].of
@@ -64,7 +64,7 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stops = []
     for index, step in enumerate(steps):
         where, own = anchor(step)
-        directives = lecture.edition(step).source.directives.get(step.statement, ())
+        directives = lecture.edition.source.directives.get(step.statement, ())
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(
@@ -73,7 +73,6 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
                 anchor=where,
                 line=lecture.lines[step.id],
                 code="" if own else lecture.code(step),
-                source=lecture.source(step),
                 inside=inside[index],
                 outputs=len(step.narrative or ()) if animated else 0,
                 variables=tuple(variables[index]),
@@ -84,15 +83,15 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     for frame in frames:
         called = tree.frames[frame]
         caller = index_of.get(called.of, -1) if called.of is not None else -1
-        total = tree.call_total[function, called.source, called.function]
-        stack.append((lecture.name(called), caller, tree.call_number[frame], total))
+        total = tree.call_total[function, called.function]
+        stack.append((called.function, caller, tree.call_number[frame], total))
     narrations = ((number_on_page, index_of[step]) for number_on_page, step in anchors.narrations if step in index_of)
     return Stepping(tuple(stack), tuple(stops), tuple(narrations))
 
 
 def _stops_at(lecture: Lecture, step: Step) -> bool:
     """Return whether the player stops at a step: it is on the page, or has text on the page."""
-    source = lecture.edition(step).source
+    source = lecture.edition.source
     shown = step.statement not in source.hidden and step.statement not in source.narrative
     said = any(narrative.kind != "note" for narrative in step.narrative or ())
     observed = step.values or said or step.claim or step.raised
@@ -134,8 +133,8 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     def done(index: int, following: int) -> None:
         step = steps[index]
         inside[index] = following - index - 1
-        edition, of_frame = lecture.edition(step), values[step.frame]
-        for directive in edition.source.directives.get(step.statement, ()):
+        of_frame = values[step.frame]
+        for directive in lecture.edition.source.directives.get(step.statement, ()):
             # and expressions that begin with the name
             for name in directive.names if directive.name == "clear" else ():
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:
@@ -187,7 +186,7 @@ def _written(stop: Stop) -> dict[str, Any]:
         "anchor": stop.anchor,
         "line": stop.line,
         "code": formats.one_line(stop.code, 120),
-        "same": f"{stop.frame} {stop.source}:{step.statement}",  # one statement in one call
+        "same": f"{stop.frame} {step.statement}",  # one statement in one call
         "execution": step.execution,
         "inside": stop.inside,
         "outputs": stop.outputs,

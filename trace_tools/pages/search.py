@@ -72,7 +72,7 @@ def index_script(document: Document) -> str:
 
 def entries(document: Document) -> Iterator[SearchEntry]:
     """Yield every link target of a document, page by page."""
-    lines: set[tuple[int, int]] = set()
+    lines: set[int] = set()
     for page, section in enumerate(document.sections):
         yield SearchEntry("section", page, "", _line(prose.readable_text(section.title)))
         if section.summary:
@@ -83,7 +83,7 @@ def entries(document: Document) -> Iterator[SearchEntry]:
     yield from _entries(overview.around(document), len(document.sections) + 1, lines)
 
 
-def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+def _entries(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[SearchEntry]:
     """Yield the link targets of a page; code that is on several pages is listed for the first one."""
     under = ""
     for entry in _targets(blocks, page, lines):
@@ -91,7 +91,7 @@ def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
         under = entry.text if entry.kind == "heading" else under
 
 
-def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+def _targets(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[SearchEntry]:
     kind: Kind
     for block in visible(blocks):
         if isinstance(block, Narration):
@@ -111,7 +111,7 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
                 yield SearchEntry("heading", page, block.anchor, title, block.name if block.name != title else "")
             continue
         for row in block.rows if isinstance(block, CodeListing) else ():
-            position = (row.lines[0].source, row.lines[0].number) if row.lines else None
+            position = row.lines[0].number if row.lines else None
             if position is not None and position not in lines and any(line.text.strip() for line in row.lines):
                 lines.add(position)
                 text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))

@@ -108,8 +108,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
             raise UsageError(
                 f"{one.folder_slug!r} can't be a folder's name; expected letters, digits and -, but not diff"
             )
-        for source in one.document.sources:  # shared data is computed once, before processes are forked
-            highlighted(source)
+        highlighted(one.document.source)  # shared data is computed once, before processes are forked
     parts = 1
     if len(site) == 1:  # the pages of one machine are divided among processes
         parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from trace_tools.errors import LectureError
@@ -129,23 +129,23 @@ def parsed_or_none(source: SourceFile) -> ParsedSource | None:
         return None
 
 
-def narrating(sources: Iterable[SourceFile]) -> frozenset[tuple[int, int]]:
-    """Return the statements of a trace that only make narrative calls, or import them, by source and number.
+def narrating(source: SourceFile) -> frozenset[int]:
+    """Return the statements of a trace that only make narrative calls, or import them, by number.
 
     So do functions that only pass their arguments to such calls, and compound statements with nothing else in them and
     no call in their header. Their time is not the lecture's work.
     """
-    keys: set[tuple[int, int]] = set()
-    for number, parsed in enumerate(map(parsed_or_none, sources)):
-        if parsed is not None:
-            names = {*words_of(parsed)}
-            names |= _passing_on(parsed, names)
-            lines = {one.number for one in parsed.statements if _only_calls(one.node, names)}
-            imports = [(one.number, one.node) for one in parsed.statements if isinstance(one.node, ast.ImportFrom)]
-            lines |= {which for which, node in imports if (node.module or "").split(".")[0] == OURS}
-            for which in with_compounds(parsed, lines):
-                children = ast.iter_child_nodes(parsed.statements[which].node)
-                header = [child for child in children if not isinstance(child, (ast.stmt, *CLAUSES))]
-                if which in lines or not any(isinstance(part, ast.Call) for one in header for part in ast.walk(one)):
-                    keys.add((number, which))
-    return frozenset(keys)
+    if (parsed := parsed_or_none(source)) is None:
+        return frozenset()
+    names = {*words_of(parsed)}
+    names |= _passing_on(parsed, names)
+    lines = {one.number for one in parsed.statements if _only_calls(one.node, names)}
+    imports = [(one.number, one.node) for one in parsed.statements if isinstance(one.node, ast.ImportFrom)]
+    lines |= {number for number, node in imports if (node.module or "").split(".")[0] == OURS}
+
+    def calls_in_header(node: ast.stmt) -> bool:
+        header = (child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, *CLAUSES)))
+        return any(isinstance(part, ast.Call) for one in header for part in ast.walk(one))
+
+    found, nodes = with_compounds(parsed, lines), parsed.statements
+    return frozenset(number for number in found if number in lines or not calls_in_header(nodes[number].node))

@@ -9,8 +9,8 @@ hold are escaped. So any YAML loader reads the file, and msgspec decodes 100,000
 be laid out in another way.
 
 The records of `model` check themselves; here events are checked against those before them: a step precedes the frames
-of the calls made inside it, a frame its steps. All texts but sources and output become visible when they are read, so
-that whoever shows them need not look for control characters, or characters that reorder text.
+of the calls made inside it, a frame its steps. All texts but the source and output become visible when they are read,
+so that whoever shows them need not look for control characters, or characters that reorder text.
 
 The head records in `events` how many events `steps` lists, so that a file without its end is recognised wherever it was
 cut. Such a trace is partial: its `run.complete` is False and its `run.ended` holds the reason.
@@ -60,7 +60,7 @@ class Head(Struct, frozen=True, kw_only=True):
     run: Run
     machine: Machine
     versions: list[tuple[str, str]]
-    sources: list[SourceFile]
+    sources: Annotated[list[SourceFile], msgspec.Meta(min_length=1, max_length=1)]
     steps: Annotated[list[Any], msgspec.Meta(max_length=0)] | None  # they are the lines that follow
 
 
@@ -90,12 +90,11 @@ def dump(trace: Trace) -> str:
 
 
 def _pieces(trace: Trace) -> Iterator[str]:
-    plain = {"schema": trace.schema, "events": len(trace.steps)} | to_plain(replace(trace, sources=[], steps=[]))
-    del plain["sources"], plain["steps"]
+    plain = {"schema": trace.schema, "events": len(trace.steps)} | to_plain(replace(trace, steps=[]))
+    del plain["source"], plain["steps"]
     yield from _block(plain, "")
-    yield "sources:\n" if trace.sources else "sources: []\n"
-    for source in trace.sources:
-        yield _source_block(source.path, source.text)
+    yield "sources:\n"
+    yield _source_block(trace.source.path, trace.source.text)
     yield "steps:\n" if trace.steps else "steps: []\n"
     for event in trace.steps:
         yield f"- {flow(to_plain(event))}\n"
@@ -141,7 +140,7 @@ def _block(plain: Mapping[str, Any], pad: str) -> Iterator[str]:
 
 
 def _source_block(path: str, text: str) -> str:
-    """Return one item of `sources:`: its text as a literal block where YAML can hold it, else quoted."""
+    """Return the item of `sources:`: its text as a literal block where YAML can hold it, else quoted."""
     if not text.strip("\n") or _UNLIKE_LITERAL.search(text):
         return f"- path: {flow(path)}\n  text: {flow(text)}\n"
     indentation = "2" if text[0] in " \t\n" else ""  # else it is taken from the first line
@@ -195,7 +194,7 @@ def parse(lines: Iterable[bytes], path: Path) -> Trace:
     lines = iter(lines)
     front = _front(lines)
     head = _head(front, path)
-    check = _Sequence(head.sources).check
+    check = _Sequence(head.sources[0].text).check
     events: list[Event] = []
     with collector_paused():
         for number, line in enumerate(lines, len(front) + 1):
@@ -216,7 +215,7 @@ def parse(lines: Iterable[bytes], path: Path) -> Trace:
         missing = f"{CUT_SHORT}: it holds {len(events):,} of {head.events:,} events"
         ended = missing if run.complete or missing in run.ended else f"{run.ended}; {missing}"
         run = replace(run, complete=False, ended=ended)
-    return Trace(head.title, run, head.machine, head.versions, head.sources, events)
+    return Trace(head.title, run, head.machine, head.versions, head.sources[0], events)
 
 
 def _front(lines: Iterable[bytes]) -> list[bytes]:
@@ -258,7 +257,7 @@ def _event(line: bytes) -> Event:
 
 
 def _visible(plain: Any) -> Any:
-    """Make the texts in plain data visible, except sources, which are parsed, and output, which a terminal shows."""
+    """Make the texts in plain data visible, except the source, which is parsed, and output, which a terminal shows."""
     if isinstance(plain, dict):
         raw = ("stdout", "sources")
         return {_visible(key): value if key in raw else _visible(value) for key, value in plain.items()}
@@ -268,32 +267,32 @@ def _visible(plain: Any) -> Any:
 
 
 class _Sequence:
-    """Checks events, in order, against the sources and the events before them."""
+    """Checks events, in order, against the source and the events before them."""
 
-    def __init__(self, sources: list[SourceFile]) -> None:
-        # Lines of each source, and an upper bound of its statements and cells: each needs two characters. Counting
-        # them takes a parser of the Python version that ran.
-        texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
-        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 2) for text in texts]
-        self._frames: dict[int, tuple[int, int]] = {}  # frame → most lines and statements in its source
+    def __init__(self, source: str) -> None:
+        text = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+        self._lines = text.count("\n") + 1
+        # An upper bound of its statements and cells: each needs two characters. Counting them takes a parser of the
+        # Python version that ran.
+        self._statements = len(text) // 2 + 2
+        self._frames: set[int] = set()
         self._steps: set[int] = set()
 
     def check(self, event: Event) -> None:
         """Raise ValueError if the next event refers to what does not exist."""
         if isinstance(event, Frame):
-            if event.frame in self._frames or event.source >= len(self._bounds):
-                raise ValueError("expected a number that no earlier frame has, and a source - at `$.frame`")
+            if event.frame in self._frames:
+                raise ValueError(f"found {event.frame}; expected a number that no earlier frame has - at `$.frame`")
             if event.of is not None and event.of not in self._steps:
                 raise ValueError(f"found {event.of}; expected a step that comes before - at `$.of`")
-            self._frames[event.frame] = self._bounds[event.source]
+            self._frames.add(event.frame)
             return
-        bounds = self._frames.get(event.frame)
-        if bounds is None:
+        if event.frame not in self._frames:
             raise ValueError(f"found {event.frame}; expected a frame that comes before - at `$.frame`")
-        if event.line > bounds[0]:
-            raise ValueError(f"found {event.line}; expected 1 to {bounds[0]} - at `$.line`")
-        if event.statement >= bounds[1]:
-            raise ValueError(f"found {event.statement}; expected 0 to {bounds[1] - 1} - at `$.statement`")
+        if event.line > self._lines:
+            raise ValueError(f"found {event.line}; expected 1 to {self._lines} - at `$.line`")
+        if event.statement >= self._statements:
+            raise ValueError(f"found {event.statement}; expected 0 to {self._statements - 1} - at `$.statement`")
         if isinstance(event, Step):
             if event.id in self._steps:
                 raise ValueError(f"found {event.id}; expected a number that no earlier step has - at `$.id`")

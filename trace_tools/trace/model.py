@@ -5,7 +5,7 @@ writes it as YAML and reads it back, `pages` and `diff` read it. A field that is
 reason is not obvious, another field next to it gives the reason. Durations are integer nanoseconds, sizes bytes, rates
 per second. msgspec checks types and bounds while it reads a file; mypy checks Python code that makes records.
 
-    Trace(title="…", sources=[SourceFile(path="lecture.py", text="…")],
+    Trace(title="…", source=SourceFile(path="lecture.py", text="…"),
           steps=[Frame(frame=0, function="<module>"), Step(id=0, frame=0, statement=3, line=12, …)], …)
 """
 
@@ -445,7 +445,6 @@ class Frame(Struct, frozen=True):
     frame: Natural
     function: str  # qualified name; "<module>" for the module body
     of: Natural | None = None  # the step that called it
-    source: Natural = 0  # index in the trace's sources
     arguments: list[Observed] | None = None  # when its `def` line is inspected
     thread: str | None = None  # when it ran in another thread than its caller
 
@@ -622,6 +621,6 @@ class Trace(Struct, frozen=True):
     run: Run
     machine: Machine
     versions: list[tuple[str, str]]  # ("torch", "2.13.0")
-    sources: list[SourceFile]
+    source: SourceFile
     steps: list[Event]
     schema: int = SCHEMA_VERSION

@@ -52,12 +52,12 @@ class Tree:
         that section.
         """
         self.main_name = self.trace.run.main or MAIN
-        self.mains = [f.frame for f in self.frames.values() if f.function == self.main_name and not f.source]
+        self.mains = [f.frame for f in self.frames.values() if f.function == self.main_name]
         self.main = self.frames[self.mains[0]] if self.mains else None  # a `__main__` block may call it several times
         self.module = next((f for f in self.frames.values() if f.function == MODULE), None)
         self.section_of: dict[int, str | None] = {}
         self.call_number: dict[int, int] = {}
-        self.call_total: Counter[tuple[str | None, int, str]] = Counter()
+        self.call_total: Counter[tuple[str | None, str]] = Counter()
         for frame in self.frames.values():
             caller = self.by_id.get(frame.of) if frame.of is not None else None
             if caller is None:
@@ -67,8 +67,8 @@ class Tree:
             else:
                 section = self.section_of.get(caller.frame)
             self.section_of[frame.frame] = section
-            self.call_total[section, frame.source, frame.function] += 1
-            self.call_number[frame.frame] = self.call_total[section, frame.source, frame.function]
+            self.call_total[section, frame.function] += 1
+            self.call_number[frame.frame] = self.call_total[section, frame.function]
 
     def steps(self, frame: int, statement: int) -> Sequence[Step]:
         """Return the executions of a statement in one call, in order."""
@@ -131,10 +131,7 @@ class Tree:
         """
         raised, above = step.raised, caller.raised
         assert raised is not None and above is not None
-        alike = raised.type == above.type and (
-            raised.origin_line == above.origin_line
-            or self.frames[step.frame].source != self.frames[caller.frame].source  # not the same line
-        )
+        alike = raised.type == above.type and raised.origin_line == above.origin_line
         was_last = self.steps_of(step.frame)[-1] is step  # otherwise a later statement replaced the exception
         return self._is_last_raised(step) and (alike or was_last)
 

@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trace_tools.diff.align.code import SAME, Matching, codes_of, match_code
+from trace_tools.diff.align.code import SAME, Matching, code_of, match_code
 from trace_tools.diff.difference import FramePair, StepPair
 from trace_tools.trace.model import Frame, Step
 from trace_tools.trace.tree import Tree
@@ -32,8 +32,7 @@ class Aligned:
 
 def align(a: Tree, b: Tree) -> Aligned:
     """Match two traces of one lecture; its source may have changed between them."""
-    same = [source.text for source in a.trace.sources] == [source.text for source in b.trace.sources]
-    matching = SAME if same else match_code(codes_of(a), codes_of(b))
+    matching = SAME if a.trace.source.text == b.trace.source.text else match_code(code_of(a), code_of(b))
     frames, steps = _counterparts(a, b, matching)
     pairs, rows = _merged(a, b, matching, frames, steps)
     return Aligned(tuple(pairs), tuple(rows), matching)
@@ -53,18 +52,18 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
         waiting = [(in_a, in_b)]
         while waiting:
             calls_of_a, calls_of_b = waiting.pop()
-            by_function: defaultdict[tuple[int, str], deque[Frame]] = defaultdict(deque)
+            by_function: defaultdict[str, deque[Frame]] = defaultdict(deque)
             for frame in calls_of_b:
-                by_function[frame.source, frame.function].append(frame)
+                by_function[frame.function].append(frame)
             for frame in calls_of_a:
-                function = matching.function_in_b(frame.source, frame.function)
+                function = matching.function_in_b(frame.function)
                 if function is None or not by_function[function]:
                     continue
                 other = by_function[function].popleft()
                 frames[frame.frame] = other.frame
                 for step in a.steps_of(frame.frame):
-                    source, statement = matching.statement_in_b(frame.source, step.statement) or (None, 0)
-                    if source != other.source:
+                    statement = matching.statement_in_b(step.statement)
+                    if statement is None:
                         continue
                     counterpart = executed.get((other.frame, statement, step.execution))
                     if counterpart is not None:
@@ -77,12 +76,12 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
     if matching.same:
         return frames, steps
     # Calls from statements without a counterpart are matched in order, callers first.
-    strays: dict[tuple[int, str], list[Frame]] = defaultdict(list)
+    strays: dict[str, list[Frame]] = defaultdict(list)
     for frame in reversed(_strays(b, matching.to_a.keys(), frames.values())):
-        strays[frame.source, frame.function].append(frame)
+        strays[frame.function].append(frame)
     matched = set(frames.values())
     for frame in _strays(a, matching.to_b.keys(), frames):
-        function = matching.function_in_b(frame.source, frame.function)
+        function = matching.function_in_b(frame.function)
         queue = strays.get(function, []) if function is not None else []
         while queue and queue[-1].frame in matched:
             queue.pop()
@@ -93,7 +92,7 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
     return frames, steps
 
 
-def _strays(tree: Tree, statements: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
+def _strays(tree: Tree, statements: Iterable[int], matched: Iterable[int]) -> list[Frame]:
     """Return the unmatched frames that a statement without a counterpart called, directly or indirectly.
 
     `statements` are the statements with a counterpart, `matched` the frames with one. Calls in extra executions are
@@ -105,8 +104,7 @@ def _strays(tree: Tree, statements: Iterable[tuple[int, int]], matched: Iterable
         if frame.of is None or frame.frame in matched:
             continue
         step = tree.by_id[frame.of]
-        caller = tree.frames[step.frame]
-        if step.frame in strays or (step.frame in matched and (caller.source, step.statement) not in statements):
+        if step.frame in strays or (step.frame in matched and step.statement not in statements):
             strays[frame.frame] = frame
     return list(strays.values())
 
@@ -143,20 +141,18 @@ def _merged(
     def executed(pair: FramePair, number: int) -> Iterator[StepPair]:
         unrecorded = pair.parent is not None and rows[pair.parent].beyond_limit
 
-        def is_beyond(tree: Tree, frame: Frame | None, counterpart: tuple[int, int] | None, step: Step) -> bool:
+        def is_beyond(tree: Tree, frame: Frame | None, counterpart: int | None, step: Step) -> bool:
             """Return whether the other side executed this step too but only counted it."""
-            counted = (
-                tree.executions(frame.frame, counterpart[1]) if frame is not None and counterpart is not None else 0
-            )
+            counted = tree.executions(frame.frame, counterpart) if frame is not None and counterpart is not None else 0
             return unrecorded or counted >= step.execution
 
         def only_in_a(step: Step) -> StepPair:
-            counterpart = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
+            counterpart = matching.statement_in_b(step.statement)
             limit = step.id in callers_a or is_beyond(b, pair.b, counterpart, step)
             return StepPair(len(rows), number, step, None, edited=counterpart is None, beyond_limit=limit)
 
         def only_in_b(step: Step) -> StepPair:
-            counterpart = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
+            counterpart = matching.statement_in_a(step.statement)
             limit = step.id in callers_b or is_beyond(a, pair.a, counterpart, step)
             return StepPair(len(rows), number, None, step, edited=counterpart is None, beyond_limit=limit)
 
@@ -171,8 +167,7 @@ def _merged(
                 if steps_a[passed].id not in steps:
                     yield only_in_a(steps_a[passed])
                 passed += 1
-            edited = pair.a is not None and (pair.a.source, other.statement) in matching.edited
-            yield StepPair(len(rows), number, other, step, edited=edited)
+            yield StepPair(len(rows), number, other, step, edited=other.statement in matching.edited)
         for step in steps_a[passed:]:
             if step.id not in steps:
                 yield only_in_a(step)

@@ -1,10 +1,10 @@
 """Match the functions and statements of two traces by their code.
 
-    codes_of(Tree(a))[0].functions["product"]   # [Code(number=8, exact="…", unnamed="…", bare="…", …), …]
-    matching = match_code(codes_of(Tree(a)), codes_of(Tree(b)))
+    code_of(Tree(a)).functions["product"]   # [Code(number=8, exact="…", unnamed="…", bare="…", …), …]
+    matching = match_code(code_of(Tree(a)), code_of(Tree(b)))
     matching.functions                      # (FunctionMatch("product", "multiply", how="renamed", similarity=1.0), …)
-    matching.statement_in_b(0, 12)          # (0, 14): source and number in B of A's statement 12
-    matching.renamed(0, "product")          # {"h": "hidden"}: variables with another name in B
+    matching.statement_in_b(12)             # 14: the number in B of A's statement 12
+    matching.renamed("product")             # {"h": "hidden"}: variables with another name in B
     translated("h.shape", {"h": "hidden"})  # "hidden.shape"
 
 The code of a statement has three forms to compare: exact, without names, without constants. A compound statement is
@@ -56,47 +56,42 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class SourceCode:
-    """The statements of one source in order, by the function that executes them."""
+    """The statements of a source in order, by the function that executes them."""
 
-    path: str
     functions: Mapping[str, Sequence[Code]]
     parsed: bool = True  # False: only statements that ran are known, by the text of their lines
 
 
-def codes_of(tree: Tree) -> list[SourceCode]:
-    """Return the code of each source of a trace, in order."""
-    sources = []
-    for number, source in enumerate(tree.trace.sources):
-        functions: dict[str, list[Code]] = {}
-        try:
-            parsed = parse_source(source.text, source.path)
-            for statement in parsed.numbered:
-                tokens = list(_tokens(statement.node))
-                code = Code(
-                    statement.number,
-                    exact=" ".join(text for _, text in tokens),
-                    unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
-                    bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
-                    role=_role(statement.node),
-                    names=tuple(text for kind, text in tokens if kind == "name"),
-                    called=tuple(text for kind, text in tokens if kind == "called"),
-                )
-                cell = parsed.cell(statement) if tree.main is tree.module and not number else None
-                functions.setdefault(qualified_name(cell) if cell else statement.function, []).append(code)
-            sources.append(SourceCode(source.path, functions))
-        except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
-            # each statement that ran, by the text of its line
-            lines = source.text.split("\n")
-            ran: dict[str, dict[int, Code]] = {}
-            for step in tree.by_id.values():
-                frame = tree.frames[step.frame]
-                if frame.source == number:
-                    text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
-                    code = Code(step.statement, text, text, text, "", (), ())
-                    ran.setdefault(frame.function, {})[step.statement] = code
-            ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in ran.items()}
-            sources.append(SourceCode(source.path, ordered, parsed=False))
-    return sources
+def code_of(tree: Tree) -> SourceCode:
+    """Return the code of a trace."""
+    source = tree.trace.source
+    functions: dict[str, list[Code]] = {}
+    try:
+        parsed = parse_source(source.text, source.path)
+        for statement in parsed.numbered:
+            tokens = list(_tokens(statement.node))
+            code = Code(
+                statement.number,
+                exact=" ".join(text for _, text in tokens),
+                unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
+                bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
+                role=_role(statement.node),
+                names=tuple(text for kind, text in tokens if kind == "name"),
+                called=tuple(text for kind, text in tokens if kind == "called"),
+            )
+            cell = parsed.cell(statement) if tree.main is tree.module else None
+            functions.setdefault(qualified_name(cell) if cell else statement.function, []).append(code)
+        return SourceCode(functions)
+    except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
+        # each statement that ran, by the text of its line
+        lines = source.text.split("\n")
+        ran: dict[str, dict[int, Code]] = {}
+        for step in tree.by_id.values():
+            text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
+            code = Code(step.statement, text, text, text, "", (), ())
+            ran.setdefault(tree.frames[step.frame].function, {})[step.statement] = code
+        ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in ran.items()}
+        return SourceCode(ordered, parsed=False)
 
 
 def _role(node: ast.stmt) -> str:
@@ -146,9 +141,7 @@ CANDIDATES = 20  # most functions with a common statement that are tried
 
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
-Function = tuple[int, str]  # source, qualified name
 Key = tuple[str, tuple[str, ...]]  # code, and the functions that it calls
-Statement = tuple[int, int]  # source, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +160,29 @@ class Matching:
     """Functions and statements of A with their counterparts in B."""
 
     functions: tuple[FunctionMatch, ...] = ()  # only functions that differ
-    edited: frozenset[Statement] = frozenset()  # statements of A with a counterpart that is not exactly equal
+    edited: frozenset[int] = frozenset()  # statements of A with a counterpart that is not exactly equal
     parsed: bool = True  # False: some statements are known only by their lines
     same: bool = False  # equal sources, so that everything is its own counterpart and the mappings below are empty
-    to_b: Mapping[Statement, Statement] = field(default_factory=dict)
-    to_a: Mapping[Statement, Statement] = field(default_factory=dict)
-    called: Mapping[Function, Function] = field(default_factory=dict)
-    names: Mapping[Function, Mapping[str, str]] = field(default_factory=dict)  # by function of A: renamed variables
+    to_b: Mapping[int, int] = field(default_factory=dict)
+    to_a: Mapping[int, int] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by function of A: renamed variables
 
-    def statement_in_b(self, source: int, statement: int) -> Statement | None:
-        """Return the source and number in B of a statement of A."""
-        return (source, statement) if self.same else self.to_b.get((source, statement))
+    def statement_in_b(self, statement: int) -> int | None:
+        """Return the number in B of a statement of A."""
+        return statement if self.same else self.to_b.get(statement)
 
-    def statement_in_a(self, source: int, statement: int) -> Statement | None:
-        """Return the source and number in A of a statement of B."""
-        return (source, statement) if self.same else self.to_a.get((source, statement))
+    def statement_in_a(self, statement: int) -> int | None:
+        """Return the number in A of a statement of B."""
+        return statement if self.same else self.to_a.get(statement)
 
-    def function_in_b(self, source: int, function: str) -> Function | None:
+    def function_in_b(self, function: str) -> str | None:
         """Return the function of B that matches a function of A."""
-        return (source, function) if self.same else self.called.get((source, function))
+        return function if self.same else self.called.get(function)
 
-    def renamed(self, source: int, function: str) -> Mapping[str, str]:
+    def renamed(self, function: str) -> Mapping[str, str]:
         """Return the variables of a function of A that have another name in B, with that name."""
-        return self.names.get((source, function), {})
+        return self.names.get(function, {})
 
 
 SAME = Matching(same=True)
@@ -200,54 +193,44 @@ def translated(expression: str, renamed: Mapping[str, str]) -> str:
     return _IDENTIFIER.sub(lambda name: renamed.get(name[0], name[0]), expression) if renamed else expression
 
 
-def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
-    """Match the code of two traces, each given as its sources."""
-    of_a, of_b = (
-        {(number, name): codes for number, source in enumerate(side) for name, codes in source.functions.items()}
-        for side in (a, b)
-    )
-    paths = {source.path: number for number, source in enumerate(b)}
-    sources = {number: paths[source.path] for number, source in enumerate(a) if source.path in paths}
-    if a and b and 0 not in sources and 0 not in sources.values():
-        sources[0] = 0  # the lecture itself is first, whatever its name
-    pairs = _matched_functions(sources, of_a, of_b)
+def match_code(a: SourceCode, b: SourceCode) -> Matching:
+    """Match the code of two traces."""
+    of_a, of_b = a.functions, b.functions
+    pairs = _matched_functions(of_a, of_b)
     called = {_last(f): _last(g) for f, g in pairs.items() if _last(f) != _last(g)}
-    to_b: dict[Statement, Statement] = {}
-    edited: set[Statement] = set()
-    names: dict[Function, Mapping[str, str]] = {}
+    to_b: dict[int, int] = {}
+    edited: set[int] = set()
+    names: dict[str, Mapping[str, str]] = {}
     functions = []
     for f, g in pairs.items():
         matched = _matched_statements(of_a[f], of_b[g], called)
         names[f] = _renamed_variables(matched, called)
         for x, y in matched:
-            to_b[f[0], x.number] = (g[0], y.number)
+            to_b[x.number] = y.number
             if x.exact != y.exact:
-                edited.add((f[0], x.number))
+                edited.add(x.number)
         how: Literal["edited", "renamed", "moved"] = "edited"
-        if f[1] != g[1]:
+        if f != g:
             how = "moved" if _last(f) == _last(g) else "renamed"
         elif [code.exact for code in of_a[f]] == [code.exact for code in of_b[g]]:
             continue
         similarity = _similarity(of_a[f], of_b[g])
-        functions.append(FunctionMatch(f[1], g[1], how, similarity, tuple(sorted(names[f].items()))))
-    functions += [FunctionMatch(f[1], None, "only in A", 0.0) for f in of_a if f not in pairs]
+        functions.append(FunctionMatch(f, g, how, similarity, tuple(sorted(names[f].items()))))
+    functions += [FunctionMatch(f, None, "only in A", 0.0) for f in of_a if f not in pairs]
     matched_b = set(pairs.values())
-    functions += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in matched_b]
+    functions += [FunctionMatch(None, g, "only in B", 0.0) for g in of_b if g not in matched_b]
     to_a = {in_b: in_a for in_a, in_b in to_b.items()}
-    parsed = all(source.parsed for source in (*a, *b))
-    return Matching(tuple(functions), frozenset(edited), parsed, False, to_b, to_a, pairs, names)
+    return Matching(tuple(functions), frozenset(edited), a.parsed and b.parsed, False, to_b, to_a, pairs, names)
 
 
 # --- functions ------------------------------------------------------------------------------------
 
 
-def _matched_functions(
-    sources: Mapping[int, int], a: Mapping[Function, Sequence[Code]], b: Mapping[Function, Sequence[Code]]
-) -> dict[Function, Function]:
+def _matched_functions(a: Mapping[str, Sequence[Code]], b: Mapping[str, Sequence[Code]]) -> dict[str, str]:
     """Match functions by name, and the others by content, the most similar first, each once."""
-    pairs = {f: (sources[f[0]], f[1]) for f in a if f[0] in sources and (sources[f[0]], f[1]) in b}
+    pairs = {f: f for f in a if f in b}
     matched_b = set(pairs.values())
-    functions_with: dict[Key, list[Function]] = defaultdict(list)  # a statement, in B
+    functions_with: dict[Key, list[str]] = defaultdict(list)  # a statement, in B
     for g in b:
         for key in {_unnamed(code) for code in b[g]} if g not in matched_b else ():
             functions_with[key].append(g)
@@ -262,8 +245,8 @@ def _matched_functions(
     return pairs
 
 
-def _last(function: Function) -> str:
-    return function[1].rpartition(".")[2]
+def _last(function: str) -> str:
+    return function.rpartition(".")[2]
 
 
 def _similarity(a: Sequence[Code], b: Sequence[Code]) -> float:

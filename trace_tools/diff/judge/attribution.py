@@ -77,7 +77,7 @@ def blame(
     """
     blamed: dict[int, int] = {}
     # Calling row → the statements of its calls: the changes of all executions, the row that leads, and its change.
-    calls: dict[int, dict[tuple[int, int], tuple[list[float], int | None, float]]] = {}
+    calls: dict[int, dict[int, tuple[list[float], int | None, float]]] = {}
     for number in ended:
         row, finding = rows[number], change(rows[number])
         inside = [(total(changes), led) for changes, led, _ in calls.pop(number, {}).values() if led is not None]
@@ -92,7 +92,7 @@ def blame(
         pair = frames[row.frame]
         if pair.parent is not None:
             statements = calls.setdefault(pair.parent, {})
-            key = (pair.frame.source, row.step.statement)
+            key = row.step.statement
             changes, led, most = statements.get(key, ([], None, 0.0))
             if lead is not None and abs(size) >= most:
                 led, most = lead, abs(size)

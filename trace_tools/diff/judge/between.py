@@ -106,12 +106,11 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
     rows = []
     for row in aligned.rows:
         pair = aligned.frames[row.frame]
-        sides = (a, pair.a, row.a), (b, pair.b, row.b)
-        if any(step and frame and (frame.source, step.statement) in side.prose for side, frame, step in sides):
+        if any(step and step.statement in side.prose for side, step in ((a, row.a), (b, row.b))):
             row = replace(row, prose=True)
         findings: list[Finding] = []
         if row.a is not None and row.b is not None and pair.a is not None and pair.b is not None:
-            findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.source, pair.a.function))
+            findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.function))
             is_last = last_execution[row.frame, row.b.statement] == row.number and not row.prose
             if is_last and a.trace.run.complete and b.trace.run.complete:
                 in_a = a.tree.executions(pair.a.frame, row.a.statement)
@@ -242,20 +241,13 @@ def settings_of(a: Trace, b: Trace) -> tuple[SettingChange, ...]:
             measured_a, measured_b = (peak is not None and peak.measured for peak in peaks)
             measured = measured_a, measured_b
             changes.append(SettingChange("machine", f"{name} peak", rate_a, rate_b, unit, measured))
-    texts_a, texts_b = ({source.path: source.text for source in trace.sources} for trace in (a, b))
-    if len(texts_a) == len(texts_b) == 1 and texts_a.keys() != texts_b.keys():  # one lecture with two names
-        (path_a, text_a), (path_b, text_b) = *texts_a.items(), *texts_b.items()
-        changes.append(SettingChange("source", "file", path_a, path_b))
-        texts_a, texts_b = {path_b: text_a}, {path_b: text_b}
-    for path in texts_a | texts_b:
-        if path not in texts_a or path not in texts_b:
-            sides = "there" if path in texts_a else None, "there" if path in texts_b else None
-            changes.append(SettingChange("source", path, *sides))
-        elif texts_a[path] != texts_b[path]:  # how many lines each has, and how many the other lacks
-            lines = texts_a[path].splitlines(), texts_b[path].splitlines()
-            kept = (Counter(lines[0]) & Counter(lines[1])).total()
-            in_a, in_b = (f"{len(side):,} lines, {len(side) - kept:,} only here" for side in lines)
-            changes.append(SettingChange("source", path, in_a, in_b))
+    if a.source.path != b.source.path:
+        changes.append(SettingChange("source", "file", a.source.path, b.source.path))
+    if a.source.text != b.source.text:  # how many lines each has, and how many the other lacks
+        lines = a.source.text.splitlines(), b.source.text.splitlines()
+        kept = (Counter(lines[0]) & Counter(lines[1])).total()
+        in_a, in_b = (f"{len(side):,} lines, {len(side) - kept:,} only here" for side in lines)
+        changes.append(SettingChange("source", b.source.path, in_a, in_b))
     if a.run.commit != b.run.commit:
         changes.append(SettingChange("source", "commit", a.run.commit, b.run.commit))
     return tuple(changes)

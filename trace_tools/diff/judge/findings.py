@@ -86,7 +86,7 @@ class StepJudge:
             if call.a is None or call.b is None or not (call.a.arguments or call.b.arguments):
                 continue
             arguments = call.a.arguments or [], call.b.arguments or []
-            for finding in self.named(*arguments, matching.renamed(call.a.source, call.a.function)):
+            for finding in self.named(*arguments, matching.renamed(call.a.function)):
                 of = finding.subject
                 subject = Subject("argument", before + of.index, of.expression, call.b.function)
                 yield replace(finding, subject=subject)

@@ -34,24 +34,20 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
     uneven: dict[int, str] = {}
     if not any(_is_marked(step) for side in sides for step in side.tree.by_id.values()):
         return absent, uneven
-    ancestors = [[_ancestors(source) for source in side.trace.sources] for side in sides]
+    ancestors = [_ancestors(side.trace.source) for side in sides]
 
     def observations() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
         """Yield (row, side, step, its statement, the choosing statements around it, innermost first)."""
         for row in aligned.rows:
-            pair = aligned.frames[row.frame]
-            for side, (step, frame) in enumerate(((row.a, pair.a), (row.b, pair.b))):
-                if step is None or frame is None:
+            for side, step in enumerate((row.a, row.b)):
+                if step is None:
                     continue
-                around = ancestors[side][frame.source].get(step.statement, ())
+                around = ancestors[side].get(step.statement, ())
                 numbers = [step.statement, *around]
                 if side == 0:
-                    positions = [aligned.matching.statement_in_b(frame.source, number) for number in numbers]
+                    in_b = [(n, aligned.matching.statement_in_b(n)) for n in numbers]
                     # A statement that B lacks gets a number of its own.
-                    numbers = [
-                        -1 - n if position is None else position[1]
-                        for n, position in zip(numbers, positions, strict=True)
-                    ]
+                    numbers = [-1 - n if number is None else number for n, number in in_b]
                 statement, *choosing = ((row.frame, number) for number in numbers)
                 yield row.number, side, step, statement, choosing
 

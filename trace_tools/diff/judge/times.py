@@ -225,7 +225,7 @@ def by_statement(executions: Sequence[RowTime], frames: Sequence[FramePair]) -> 
         frame = frames[row.frame].frame
         of = time.durations
         processes = len(of.a_samples_ns), len(of.b_samples_ns)
-        key = (frame.source, frame.function, row.step.statement, time.subject, of.clock, processes)
+        key = (frame.function, row.step.statement, time.subject, of.clock, processes)
         grouped.setdefault(key, []).append((row, time))
     return [
         StatementTimes(

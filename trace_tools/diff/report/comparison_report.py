@@ -211,10 +211,10 @@ def _facts(trace: Trace) -> list[str]:
 
     Claims are counted as on the pages: once per section, and as held if every execution held.
     """
-    tree, claims = Tree(trace), defaultdict[tuple[str | None, int, int], list[bool]](list)
+    tree, claims = Tree(trace), defaultdict[tuple[str | None, int], list[bool]](list)
     for step in tree.by_id.values():
         if step.claim is not None:
-            claims[tree.section_of[step.frame], tree.frames[step.frame].source, step.statement].append(step.claim.held)
+            claims[tree.section_of[step.frame], step.statement].append(step.claim.held)
     failed = sum(not all(held) for held in claims.values())
     machine = trace.machine
     threads = f", {formats.plural(machine.threads, 'thread')}" if machine.threads else ""

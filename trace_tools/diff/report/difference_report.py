@@ -195,9 +195,7 @@ def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, e
 def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     """Format an entry: position, subject, both sides, difference, number of executions, consequences."""
     row, is_time = entry.row, entry.finding.aspect == "time"
-    pair = difference.frames[row.frame]
-    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
-    path = side.trace.sources[frame.source].path if frame else ""
+    path = (difference.a if row.b is None else difference.b).trace.source.path
     function = difference.function_of(row).replace(MODULE, "")
     subject = Phrase(code=entry.name)
     if is_time or entry.finding.subject.kind == "code":
@@ -217,9 +215,8 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
 
 def _code(difference: Difference, row: StepPair) -> str:
     """Return a row's line of source without directives, from B if B has it."""
-    pair = difference.frames[row.frame]
-    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
-    return "" if frame is None else formats.one_line(side.shown_lines[frame.source][row.step.line - 1], CODE)
+    side = difference.a if row.b is None else difference.b
+    return formats.one_line(side.shown_lines[row.step.line - 1], CODE)
 
 
 # --- how it was judged ----------------------------------------------------------------------------
@@ -354,12 +351,11 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _findings(difference: Difference) -> Iterator[dict[str, Any]]:
     for row in difference.rows:
-        pair = difference.frames[row.frame]
-        side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+        side = difference.a if row.b is None else difference.b
         position = {
             "row": row.number,
             "function": difference.function_of(row),
-            "path": side.trace.sources[frame.source].path if frame else None,
+            "path": side.trace.source.path,
             "line": row.step.line,
             "execution": row.step.execution,
             "a_step": None if row.a is None else row.a.id,

@@ -94,10 +94,8 @@ def leads(difference: Difference) -> list[ReportEntry]:
         if ran is not None and not (row.edited and row.a is not None and row.b is not None):
             lead = entry_of(difference, row, ran)
         else:
-            pair = difference.frames[row.frame]
             statement: list[str | None] = []  # on both sides
-            for side, frame, step in ((difference.a, pair.a, row.a), (difference.b, pair.b, row.b)):
-                lines = side.lines[frame.source] if frame is not None else []
+            for lines, step in ((difference.a.lines, row.a), (difference.b.lines, row.b)):
                 statement.append(lines[step.line - 1].strip() if step is not None and step.line <= len(lines) else None)
             a, b = statement
             if a is not None and b is not None:

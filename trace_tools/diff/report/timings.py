@@ -64,8 +64,7 @@ def timing_parts(difference: Difference) -> Iterator[Content]:
         rows: list[list[Phrase]] = []
         for (line, _), group in groupby(here, lambda timing: (timing.line, timing.row.step.statement)):
             together = list(group)
-            frame = difference.frames[together[0].row.frame].frame
-            shown = difference.b.shown_lines[frame.source][line - 1].partition("  #")[0]  # without its comment
+            shown = difference.b.shown_lines[line - 1].partition("  #")[0]  # without its comment
             code = formats.one_line(shown, CODE)
             if len(together) > 1:  # the statement, and its measurements below it
                 rows.append([Phrase(code=code, soft=f"line {line}", style="strong")])

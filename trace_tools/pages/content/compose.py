@@ -73,11 +73,11 @@ _TAKEN = re.compile(
 
 
 def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = False) -> Document:
-    """Return the document of a trace; `lecture` is the first source's current text, for its prose.
+    """Return the document of a trace; `lecture` is its current text, for its prose.
 
     With `one_page`, no anchor and no number of a narration occurs in two sections.
 
-    Raises LectureError if a stored source is not valid Python.
+    Raises LectureError if the stored source is not valid Python.
     """
     ran = lecture_of(trace, lecture)
     calls: dict[str, list[Frame]] = {}
@@ -85,17 +85,17 @@ def make_document(trace: Trace, lecture: str | None = None, *, one_page: bool = 
         calls.setdefault(frame.function, []).append(frame)
     # numbered by position in `main`, so that a run of one section keeps its number
     main, main_frame = ran.tree.main_name, ran.tree.main
-    order = list(dict.fromkeys([*functions_called_by(ran.editions[0].source.parsed, main), *calls]))
+    order = list(dict.fromkeys([*functions_called_by(ran.edition.source.parsed, main), *calls]))
     definitions = Definitions(ran)
     numbers = count(1) if one_page else None
     pages = [_section(ran, n, name, calls[name], definitions, numbers) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, numbers, {*order, main, *(name for _, name in definitions.shown)})
+    opening, setup = _around(ran, numbers, {*order, main, *definitions.shown})
     return Document(
         title=ran.trace.title,
         run=trace.run,
         machine=trace.machine,
         versions=tuple(trace.versions),
-        sources=tuple(tuple(line or "" for line in edition.source.lines) for edition in ran.editions),
+        source=tuple(line or "" for line in ran.edition.source.lines),
         opening=opening,
         setup=setup,
         sections=tuple(pages),
@@ -132,7 +132,7 @@ def _section(
 
     def where(step: Step) -> tuple[str, int, str]:
         line = ran.lines[step.id]
-        anchor = anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), "")
+        anchor = anchors.rows.get(step.id) or anchors.lines.get(line, "")
         return brief_code(ran.code(step)), line, anchor
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
@@ -174,7 +174,7 @@ def _around(
     begin = [prefix(name, one_page=numbers is not None) for name in ("index", "setup")]
     main, module = (_Composer(ran, one, numbers) for one in begin)
     shown_elsewhere = shown_elsewhere | {frame.function for frame in tree.frames.values()}
-    statements = ran.editions[0].source.parsed.statements
+    statements = ran.edition.source.parsed.statements
     called = frozenset(
         s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in shown_elsewhere
     )
@@ -189,9 +189,8 @@ def _notices(ran: Lecture) -> Iterator[Notice]:
         yield Notice("emulated", EMULATED)
     if not run.complete:
         yield Notice("partial", f"This trace is partial: {run.ended}. These pages show everything up to that point.")
-    for edition in ran.editions:
-        if edition.stale:
-            yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
+    if stale := ran.edition.stale:
+        yield Notice("stale", f"This trace is stale: {stale}. The pages show the text that was traced.")
     if run.only:
         yield Notice("info", f"Only {run.only} was run.")
     if run.dropped:
@@ -219,21 +218,20 @@ class _Composer:
         header = None
         if definition is not None:
             blocks = self.body(frame, f"{anchor}-", depth + 1)
-            body = self._ran.editions[frame.source].source.body(definition)[:1]
+            body = self._ran.edition.source.body(definition)[:1]
             inline = any(segment.first <= definition.line for segment in body)
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
-            lines = self._lines(frame.source, numbers, definition.node.col_offset)
+            lines = self._lines(numbers, definition.node.col_offset)
             line, arguments = definition.line, tuple(frame.arguments or ())
             if lines or arguments:
                 header = with_notes(CodeRow(lines, f"{anchor}-L{line}", arguments=arguments))
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
         return Call(
-            name=self._ran.name(frame),
-            frame=frame.frame,
+            name=frame.function,
             step=frame.of,
             number=tree.call_number[frame.frame],
-            total=tree.call_total[tree.section_of[frame.frame], frame.source, frame.function],
+            total=tree.call_total[tree.section_of[frame.frame], frame.function],
             anchor=anchor,
             title=self._ran.titled(definition, frame.function)[0],
             header=header,
@@ -250,7 +248,7 @@ class _Composer:
         Rows are collected into listings. Narrative, and calls that contain narrative, come between them. Blank lines
         around a listing, and listings that consist of comments, are dropped.
         """
-        source, definition = self._ran.editions[frame.source].source, self._ran.definitions[frame.frame]
+        source, definition = self._ran.edition.source, self._ran.definitions[frame.frame]
         segments = source.body(definition)
         columns = (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements)
         indent = min(columns, default=0)
@@ -298,19 +296,19 @@ class _Composer:
         return [*in_emitted_order(blocks)]
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
-        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        source, tree = self._ran.edition.source, self._ran.tree
         steps = sorted((s for n in segment.statements for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
         omitted = [o for n in segment.statements for o in tree.omitted(frame.frame, n)]
-        directives = [one for n in segment.statements for one in edition.source.directives.get(n, ())]
+        directives = [one for n in segment.statements for one in source.directives.get(n, ())]
         gathered = not depth and any(one.name == "deeper" for one in directives)  # below the heading "Deeper"
         executions = []
         for step in steps:
             execution = self._ran.executions[step.id]
-            frames = [called for called in tree.calls(step.id) if called.function != tree.main_name or called.source]
+            frames = [called for called in tree.calls(step.id) if called.function != tree.main_name]
             calls = tuple(self.call(called, depth + gathered) for called in frames) if depth < DEEPEST else ()
             executions.append(replace(execution, calls=calls) if calls else execution)
         return CodeRow(
-            lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
+            lines=self._lines(range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
             statements=tuple(segment.statements),
             executions=tuple(executions),
@@ -318,26 +316,26 @@ class _Composer:
             omitted_ns=sum(o.host_ns for o in omitted),
             rounds=self._rounds(frame, segment),
             marks=frozenset(one.name for one in directives if one.name not in RECORDED),
-            ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(frame, segment),
+            ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(segment),
         )
 
     def _rounds(self, frame: Frame, segment: Segment) -> int | None:
         """Return how often the body of the loop with this header began; a `for` header is evaluated once more."""
-        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        source, tree = self._ran.edition.source, self._ran.tree
         header = segment.statements[0] if segment.statements else None
-        loop = edition.source.parsed.statements[header].node if header is not None else None
+        loop = source.parsed.statements[header].node if header is not None else None
         if header is None or not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)):
             return None
         size = sum(isinstance(node, ast.stmt) for child in loop.body for node in ast.walk(child))
         inside = range(header + 1, header + 1 + size)  # statements are numbered in text order
-        if not edition.source.stepped_over.isdisjoint(inside):
+        if not source.stepped_over.isdisjoint(inside):
             return None
         counts = (tree.executions(frame.frame, n) for n in inside)
         return next((count for count in counts if count), 0)
 
-    def _makes_no_step(self, frame: Frame, segment: Segment) -> bool:
+    def _makes_no_step(self, segment: Segment) -> bool:
         """Return whether a segment makes no step even if it runs: `global`, `try:`, statements under `@stepover`."""
-        source = self._ran.editions[frame.source].source
+        source = self._ran.edition.source
         nodes = [source.parsed.statements[number].node for number in segment.statements]
         return all(number in source.stepped_over for number in segment.statements) or all(
             isinstance(node, (ast.Global, ast.Nonlocal, ast.Try, ast.TryStar))
@@ -345,14 +343,14 @@ class _Composer:
             for node in nodes
         )
 
-    def _lines(self, source: int, numbers: range, indent: int) -> tuple[CodeLine, ...]:
-        texts = self._ran.editions[source].source.lines
+    def _lines(self, numbers: range, indent: int) -> tuple[CodeLine, ...]:
+        texts = self._ran.edition.source.lines
         lines = []
         for number in numbers:
             text = texts[number - 1] if number <= len(texts) else None
             if text is not None:
                 margin = min(indent, len(text) - len(text.lstrip()))
-                lines.append(CodeLine(source, number, text[margin:], margin))
+                lines.append(CodeLine(number, text[margin:], margin))
         return tuple(lines)
 
     def _narrations(self, frame: Frame, segment: Segment) -> Iterator[Narration]:
@@ -501,11 +499,11 @@ def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimLine, ...]:
     """Return the section's asserts in order of their lines, each with its representative execution."""
-    judged: dict[tuple[int, int], list[Step]] = {}  # by source and statement
+    judged: dict[int, list[Step]] = {}  # by statement
     for frame, its_section in ran.tree.section_of.items():
         for step in ran.tree.steps_of(frame) if its_section == section else ():
             if step.claim is not None:
-                judged.setdefault((ran.source(step), step.statement), []).append(step)
+                judged.setdefault(step.statement, []).append(step)
     lines = []
     for _statement, steps in sorted(judged.items()):
         failed = [step for step in steps if step.claim is not None and not step.claim.held]

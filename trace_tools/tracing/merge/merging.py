@@ -126,7 +126,7 @@ def merge(folder: Path) -> Trace:
         ),
         machine=stored(folder / "machine.json", from_json),
         versions=[(name, version) for name, version in stored(folder / "versions.json")],
-        sources=[SourceFile(run.lecture, source.text)],
+        source=SourceFile(run.lecture, source.text),
         steps=steps,
     )
 
