@@ -835,10 +835,9 @@ def contiguity() -> None:
         refusal = str(error)  # @inspect refusal
     assert "Use .reshape(...) instead" in refusal
     moved = [count(x.t).bytes_moved, count(transposed.contiguous).bytes_moved]  # counted @inspect moved [B]
-    assert moved == [0, 2 * x.nbytes]  # the copy reads and writes each number
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # a matrix of GPT-3's layers, in fp32
     moved_gib = 2 * matrix.nbytes / 2**30  # to make its transpose contiguous @inspect moved_gib [GiB]
-    assert moved_gib == 4.5
+    assert moved == [0, 2 * x.nbytes] and moved_gib == 4.5  # a copy reads and writes each number
 
 
 def matrix_multiplication() -> None:
@@ -853,11 +852,10 @@ def matrix_multiplication() -> None:
     y = x @ w  # (B, S, K) @inspect y.shape
     title = "batch × sequence × width, by width × outputs: one matrix serves all tokens"  # @hide
     plot(draw_batched_matmul(x.shape, w.shape), title=title)
-    rows = x.view(batch * sequence, width)  # a view: batch and sequence as one dimension
-    assert torch.equal(y, (rows @ w).view(batch, sequence, outputs))
+    assert torch.equal(y, (x.view(6, 4) @ w).view(2, 3, 2))  # views: batch and sequence as one dimension
     flops = count(lambda: x @ w).flops  # @inspect flops [FLOP]
     assert flops == 2 * batch * sequence * width * outputs
-    text("One multiplication of $2BSDK$ FLOPs, as large as the whole batch.")
+    text("One product of $2BSDK$ FLOPs for the whole batch.")
 
 
 def what_copies() -> None:
@@ -895,9 +893,8 @@ def names_for_dimensions() -> None:
     what_heads_cost()
     causal_mask()  # @deeper
     text(
-        "**So**: `-2` can silently become another dimension, a name can't; a product takes 2 FLOPs for each "
-        "combination of its names. *To remember: attention's products take $8BSD^2 + 4BS^2D$ FLOPs, with any number of "
-        "heads.*"
+        "**So**: `-2` can silently become another dimension, a name can't. *To remember: attention's products take "
+        "$8BSD^2 + 4BS^2D$ FLOPs, with any number of heads.*"
     )
 
 
@@ -937,8 +934,8 @@ def which_one_was_minus_two() -> None:
 def dimensions_by_name() -> None:
     """Dimensions by name"""
     text(
-        "**einops** is a library (`from einops import einsum, rearrange`) whose functions take the names of dimensions "
-        "in a string. In `einsum`, a name that is on the left only is summed over:"
+        "**einops** (`from einops import einsum, rearrange`) takes the names of dimensions in a string. In `einsum`, a "
+        "name that is on the left only is summed over:"
     )
     x = torch.arange(64.0).view(2, 4, 8)  # whole numbers: sums are exact
     split = rearrange(x, "batch sequence (heads part) -> batch sequence heads part", heads=4)  # @inspect split.shape
