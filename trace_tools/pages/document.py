@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
@@ -115,7 +116,7 @@ class MarginNote:
     collapsed: bool = False  # shown on demand: a claim without news, a time too short to matter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeRow:
     """The lines of one statement (of a compound one, the header), with its executions."""
 
@@ -132,6 +133,11 @@ class CodeRow:
     definitions: tuple[Call, ...] = ()  # code that the row names and no call on the page shows
     beside: tuple[MarginNote, ...] = ()  # made when it is known how calls are shown
     under: tuple[MarginNote, ...] = ()  # likewise
+
+    @cached_property
+    def salient(self) -> tuple[Execution, ...]:
+        """The executions that the page shows."""
+        return salient(self.executions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +420,7 @@ def mapped(
 
 def calls_shown(row: CodeRow) -> tuple[Call, ...]:
     """Return the calls shown under a row, followed by the definitions."""
-    calls = (call for execution in salient(row.executions) for call in salient(execution.calls))
+    calls = (call for execution in row.salient for call in salient(execution.calls))
     return (*calls, *row.definitions)
 
 

@@ -72,7 +72,7 @@ def _times_run(row: CodeRow) -> int:
 
 def margin_notes(row: CodeRow) -> list[MarginNote]:
     """Return the notes next to a row: values and claims, its time, how often it ran, calls shown elsewhere."""
-    shown = salient(row.executions)
+    shown = row.salient
     observations = observed(row)
     time = _time(row)
     count = []
@@ -98,7 +98,7 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
 
 def observed(row: CodeRow) -> list[MarginNote]:
     """Return the notes on a row's arguments, values, claims and exceptions."""
-    shown = salient(row.executions)
+    shown = row.salient
     several = len(row.executions) > 1
     notes = list(_values(row.arguments))
     joined = _joined(row)
@@ -373,7 +373,7 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
 def notes_under(row: CodeRow) -> list[MarginNote]:
     """Return the blocks under a row, across the page, in order of execution."""
     notes = []
-    shown = salient(row.executions)
+    shown = row.salient
     # the longest time that the GPU still worked for earlier lines; no step includes it
     waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
     if (longest := max(waits, default=0)) >= WORTH_SHOWING_NS:

@@ -20,7 +20,6 @@ from trace_tools.pages.document import (
     Stop,
     brief_code,
     rows_shown,
-    salient,
     visible,
 )
 from trace_tools.presentation import prose
@@ -118,7 +117,7 @@ def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""
         annotated = any(e.step.annotated or e.step.measured for e in row.executions)
-        for execution in salient(row.executions) if annotated else ():
+        for execution in row.salient if annotated else ():
             yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
