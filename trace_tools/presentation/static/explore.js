@@ -28,8 +28,7 @@
     return `${general((x * times) / (factor || 1), 4)} ${name}`;
   };
 
-  const isCount = (x) => Number.isInteger(x) && Math.abs(x) < 1000;
-  const brief = (x) => (typeof x === "number" && !isCount(x) ? Number(x.toPrecision(2)) : x);  // two digits in a sentence
+  const brief = (x) => (typeof x !== "number" || (Number.isInteger(x) && Math.abs(x) < 1000) ? x : Number(x.toPrecision(2)));  // two digits in a sentence
 
   const draw = (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
@@ -250,9 +249,9 @@
     const [low, most] = heights.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
     if (!(most >= low)) return null;
     const log = low > 0 && most / low >= 20, y = log ? axis(low / 1.3, most * 1.3, true) : axis(Math.min(0, low), most + (most === low ? 1 : 0), false);
-    const long = (words) => (0.4 + 0.56 * Math.max(0, ...words.map((word) => word.length))) * em;  // about as wide
+    const long = (words, each = 0.56) => (0.4 + each * Math.max(0, ...words.map((word) => word.length))) * em;  // about as wide
     const levels = ticks(y, 6).map((at) => [at, to.ladder && !(to.times && at >= 1) ? written(at, to) : typed(at, to)]);
-    const names = lines.length > 1 ? lines.map(([name]) => name) : [], beside = width > 38 * em ? long(names) : 0;  // else the names are inside
+    const names = lines.length > 1 ? lines.map(([name]) => name) : [], beside = width > 38 * em ? long(names, 0.76) : 0;  // capitals; else the names are inside
     const left = long(levels.map(([, word]) => word)) + 0.4 * em, right = width - (beside || 0.8 * em);
     const px = (at) => left + x.place(at) * (right - left), py = (at) => bottom - y.place(at) * (bottom - top);
     const grip = { place: (pixel) => (pixel - left) / (right - left), width, input: of };
@@ -274,15 +273,16 @@
       if (name) path.append(draw("title", {}, name));
       svg.append(path);
     }
-    for (const [name, found] of names.length ? lines : []) {  // at the ends of the curves
-      words.push(draw("text", { class: found === own[1] ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: py(found.at(-1)[1]) + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
+    for (const [name, found] of names.length ? lines : []) {  // at the ends of the curves, a line apart
+      const ends = py(found.at(-1)[1]), middle = py(end(own)), y = ends === middle ? ends : ends < middle ? Math.min(ends, middle - 1.2 * em) : Math.max(ends, middle + 1.2 * em);
+      words.push(draw("text", { class: found === own[1] ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: y + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
     }
     svg.append(...words);
     svg.setAttribute("aria-hidden", "true");
     point.hidden = !now;
     if (!now) return grip;
     const at = given.get(of.name), h = now.get(to.name), x0 = px(at), y0 = py(h);
-    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > width / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > width / 2 ? "end" : "start" }, written(brief(h), to)));
+    svg.append(draw("path", { class: "guide", d: `M${x0} ${bottom}V${y0}` }), draw("text", { class: "here", x: x0 + (x0 > (left + right) / 2 ? -em : em), y: Math.max(y0 - 0.8 * em, em), "text-anchor": x0 > (left + right) / 2 ? "end" : "start" }, written(brief(h), to)));
     point.style.left = `${(100 * x0) / width}%`;
     point.style.top = `${(100 * y0) / high}%`;
     point.ariaLabel = of.label;
