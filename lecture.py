@@ -1073,8 +1073,8 @@ def a_time_is_a_median() -> None:
     )
     large = math.isqrt(sizes().streamed_bytes // 4)  # past every cache @inspect large @stepover
     n = sizes().side  # @inspect n @stepover
-    x, v = torch.randn(large, large, device=device()), torch.randn(large, device=device())
-    square = torch.randn(n, n, device=device())
+    x, v = torch.rand(large, large, device=device()), torch.rand(large, device=device())
+    square = torch.rand(n, n, device=device())
     by_hand_s = median_seconds(lambda: square @ square)  # @inspect by_hand_s [s] @stepover
     operations = {"x + x": lambda: x + x, "x @ v": lambda: x @ v, "square @ square": lambda: square @ square}
     counted = [count(f) for f in operations.values()]  # @stepover

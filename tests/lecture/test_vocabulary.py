@@ -115,6 +115,10 @@ def test_lines_and_labels_of_a_figure() -> None:
         width, height = map(float, tag.groups())
         if figure is plain:
             assert (width, height) == (4 * 72, 3 * 72)
+            heard: list[Any] = []
+            with listening(heard.append, draws=False):
+                plot(figure)
+            assert (heard[0].svg, heard[0].series) == (None, narrative.series)
         else:
             assert width >= 72 * (max(drawn.x1, 4) - min(drawn.x0, 0)) > 4 * 72 and height >= 3 * 72
 

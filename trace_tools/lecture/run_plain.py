@@ -47,7 +47,7 @@ def run(main: Callable[[], None]) -> None:
     sections = {name: f for name, f in called.items() if isinstance(f, FunctionType) and f.__globals__ is module}
     module.update({name: announced(section) for name, section in sections.items()})
     try:
-        with listening(show_text):
+        with listening(show_text, draws=False):
             main()
     finally:
         module.update(sections)

@@ -64,16 +64,17 @@ STICKS_OUT = 0.02  # inches that a label may extend beyond its figure before the
 # An address on the web or of mail, or a relative path: neither a title nor a word
 _ADDRESS = re.compile(r"https?://[^\s/]|mailto:|(?!www\.|//|[a-z][a-z0-9+.-]*:)\S*[./#?]\S*$", re.IGNORECASE)
 
-_listeners: list[tuple[Listener, Pause]] = []
+_listeners: list[tuple[Listener, Pause, bool]] = []
 
 
 @contextmanager
-def listening(listener: Listener, pause: Pause = nullcontext) -> Iterator[None]:
+def listening(listener: Listener, pause: Pause = nullcontext, *, draws: bool = True) -> Iterator[None]:
     """Pass every narrative call made inside the `with` block, in any thread, to `listener`.
 
-    Each call runs inside a `pause()`, so that the time to draw a figure does not count as the lecture's.
+    Each call runs inside a `pause()`, so that the time to draw a figure does not count as the lecture's. A listener
+    that `draws` nothing gets figures without their SVG.
     """
-    entry = (listener, pause)
+    entry = (listener, pause, draws)
     _listeners.append(entry)
     try:
         yield
@@ -87,7 +88,7 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
     @wraps(word)
     def paused(*args: P.args, **kwargs: P.kwargs) -> R:
         with ExitStack() as stack:
-            for _, pause in _listeners:
+            for _, pause, _ in _listeners:
                 stack.enter_context(pause())
             return word(*args, **kwargs)
 
@@ -379,7 +380,7 @@ def emit(narrative: Narrative) -> None:
         raise ValueError(f"{narrative.kind}: {error}") from None
     except TypeError as error:
         raise TypeError(f"{narrative.kind}: {error}") from None
-    for listener, _ in list(_listeners):
+    for listener, *_ in list(_listeners):
         listener(narrative)
 
 
@@ -401,7 +402,9 @@ def _series_of(figure: Any) -> list[Series]:
     return [_series(name, list(line.get_ydata()), list(line.get_xdata()), "line") for name, line in series]
 
 
-def _svg_of(figure: Any) -> str:
+def _svg_of(figure: Any) -> str | None:
+    if not any(draws for *_, draws in _listeners):
+        return None
     import matplotlib
     from matplotlib.transforms import Bbox
 

@@ -50,11 +50,11 @@ SAME = ("name", "device", "cpu", "cores", "multiprocessors", "emulated")
 Versions = list[tuple[str, str]]
 
 
-def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
+def this_machine(device: str | None = None, *, measure: bool | str = True) -> Machine:
     """Describe this machine with its peaks; `device` is a type, "cpu" or "cuda", or None for the best device.
 
-    Measuring takes about a second, once per process; without it, only the table gives peaks. Raises UsageError
-    for a device that does not exist and for a stored machine that can't be read.
+    Measuring takes seconds, or a fifth for the peak that `measure` names, once per process; without it, only the table
+    gives peaks. Raises UsageError for a device that does not exist and for a stored machine that can't be read.
     """
     path = os.environ.get(STORED)
     if path:
@@ -174,8 +174,8 @@ def under_load(machine: Machine, other_cores: float | None) -> Machine:
 
 
 def _peak(dtype: torch.dtype | str) -> Peak | None:
-    machine = this_machine()
     name = re.sub(r"^(float[48])_.*", r"\1", str(dtype).removeprefix("torch."))
+    machine = this_machine(measure=name)
     tensor_cores = peak_of(machine, "float64_tensor") if name == "float64" else None
     return tensor_cores if tensor_cores is not None and tensor_cores.per_second else peak_of(machine, name)
 
@@ -189,7 +189,7 @@ def _stored(path: str) -> Machine:
 
 
 @cache
-def _described(device: str, *, measure: bool) -> Machine:
+def _described(device: str, *, measure: bool | str) -> Machine:
     """Describe the device and its computer, with measured peaks if asked; for a GPU, add driver and table values."""
     import torch
 
@@ -204,7 +204,7 @@ def _described(device: str, *, measure: bool) -> Machine:
         tf32=float32_precision.name(),
         threads=torch.get_num_threads(),
         cache_bytes=host.cache_bytes(),
-        peaks=measured_peaks(device) if measure else [],
+        peaks=measured_peaks(device, measure if isinstance(measure, str) else None) if measure else [],
     )
     if gpu is None:
         return described

@@ -41,12 +41,12 @@ LONGEST_CALL_S = 0.06
 PROBE_S = 0.005  # time at each size while sizes grow, so that one preempted call does not stop the growth
 
 
-def measured_peaks(device: str) -> list[Peak]:
+def measured_peaks(device: str, only: str | None = None) -> list[Peak]:
     """Measure the best matmul per dtype (FLOP/s) and the best copy or read (bytes/s) of a device: "cpu", "cuda".
 
-    A CPU's are the best of ROUNDS, because other programs disturb single ones. Takes about 4 s on a CPU, 5 s on a GPU.
-    Uses its own random generator, and restores torch's settings. Raises UsageError if a GPU fails permanently during
-    the measurement.
+    A CPU's are the best of ROUNDS, because other programs disturb single ones. Takes about 4 s on a CPU, 5 s on a GPU;
+    `only` one of them, a fifth. Uses its own random generator, and restores torch's settings. Raises UsageError if a
+    GPU fails permanently during the measurement.
     """
     gpu = accelerators.accelerator(device)
     names = (
@@ -54,9 +54,11 @@ def measured_peaks(device: str) -> list[Peak]:
         if gpu is None
         else [name for name in GPU_DTYPES if name != "tf32" or has_tf32(gpu.properties().capability)]
     )
-    ways = (*(partial(_matmul_peak, device, gpu, name) for name in names), partial(_copy_peak, device, gpu))
+    ways = {name: partial(_matmul_peak, device, gpu, name) for name in names} | {
+        "memory": partial(_copy_peak, device, gpu)
+    }
     peaks: dict[str, Peak] = {}
-    for measure in ways * (ROUNDS if gpu is None else 1):
+    for measure in [way for name, way in ways.items() if only in (None, name)] * (ROUNDS if gpu is None else 1):
         peak = measure()
         before = peaks.get(peak.name)
         if before is None or (peak.per_second or 0) > (before.per_second or 0):
