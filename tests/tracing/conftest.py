@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.tracing.probed import Clock, Trace, tracing
+from tests.tracing.probed import Clock, Probed, Trace
 
 
 @pytest.fixture
@@ -16,4 +18,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def trace(tmp_path: Path, clock: Clock) -> Trace:
-    return tracing(tmp_path, clock)
+    """Return a function that runs a source's `main` with probes; only `work(ns)` in the source takes time."""
+    journals = (tmp_path / f"{n}.journal" for n in itertools.count())
+
+    def traced(text: str, **settings: Any) -> Probed:
+        names = {"work": clock.work, **settings.pop("given", {})}
+        return Probed(text, "lecture.py", next(journals), given=names, **settings).main()
+
+    return traced

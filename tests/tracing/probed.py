@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import itertools
 import linecache
 import re
 import sys
@@ -221,17 +220,6 @@ class Clock:
 
 
 Trace = Callable[..., Probed]
-
-
-def tracing(folder: Path, clock: Clock) -> Trace:
-    """Return a function that runs a source's `main` with probes; only `work(ns)` in the source takes time."""
-    journals = (folder / f"{n}.journal" for n in itertools.count())
-
-    def trace(text: str, **settings: Any) -> Probed:
-        names = {"work": clock.work, **settings.pop("given", {})}
-        return Probed(text, "lecture.py", next(journals), given=names, **settings).main()
-
-    return trace
 
 
 def new_module(text: str, path: str | Path) -> types.ModuleType:

@@ -195,12 +195,6 @@ def work():
     assert executions(lecture, run, "x = i") == [*range(1, 51)]
 
 
-@pytest.mark.parametrize("limit", [2, 7])
-def test_small_limits_keep_the_first_executions(tmp_path: Path, limit: int) -> None:
-    lecture, [run] = read_at_looks(FIRST_AND_LAST, tmp_path, limit=limit)
-    assert executions(lecture, run, "x = i") == [*range(1, limit // 2 + 1)]
-
-
 def test_a_run_is_whole_after_each_line(tmp_path: Path) -> None:
     """A kill may leave any beginning of a journal: every step's call and every call's calling step are in it, and no
     step is in it twice.

@@ -209,6 +209,24 @@ def test_claims_that_the_lecture_catches_do_not_fail(tmp_path: Path, raising: bo
     assert len(broken) == 7 and not any(s.left for s in broken)
 
 
+def test_a_claim_fails_if_a_library_reraises_its_error(tmp_path: Path) -> None:
+    text = """
+from concurrent.futures import ThreadPoolExecutor
+def main():
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(check)
+    between = 1
+    later.result()
+
+def check():
+    assert 1 > 2
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
+    with pytest.raises(AssertionError):
+        lecture.main()
+    assert [step.left for step in lecture.steps("assert")] == [True]
+
+
 # ------------------------------------------------------------------------------ exceptions
 
 

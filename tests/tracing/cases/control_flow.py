@@ -51,13 +51,6 @@ def loops(log):
         else:
             continue
         log.append("inner broke")
-    for i in range(3):
-        while i:
-            i -= 1
-            continue
-        else:
-            continue
-        log.append("not reached")
     for i, (j, *k) in enumerate([(1, 2, 3), "abc"]): log.append((i, j, k))  # @inspect k
     a = [0, 0]
     for a[1] in range(3): pass
@@ -122,19 +115,6 @@ def without_default(subject):
     return found
 
 
-def with_capture(subject):
-    match subject:  # @inspect subject
-        case [1]:
-            pass
-        case (anything):
-            return anything
-    match subject:  # @inspect subject
-        case [2]:
-            pass
-        case [1] | _:
-            return "or"
-
-
 def matched_in_loop(subjects):
     log = []
     for subject in subjects:
@@ -158,7 +138,6 @@ def main():
     subjects = [0, -2.5, "text", None, [], [5], [1, 2, 1], {"kind": "a", "b": 1, "c": 2}, {"kind": "a"}, Point(2, 2), 17]
     log.append([shape(s) for s in subjects])
     log.append([without_default(s) for s in (1, 2, 3)])
-    log.append([with_capture(s) for s in ([1], [2], "x")])
     log.append([matched_in_loop([0, [0], [5], [6], 1]), matched_in_loop([1, 9, 2])])
     try:
         shape(Point(1, 2))

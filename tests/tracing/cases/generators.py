@@ -35,11 +35,6 @@ def delegating(log):
     return inner
 
 
-def stops():
-    yield 1
-    raise StopIteration("inside")
-
-
 def returning_in_finally():
     try:
         yield 1
@@ -72,7 +67,6 @@ def synchronous(log):
     log.append(guarded(lambda: next(g)))
     d = delegating(log)
     log.append([next(d), next(d), next(d), d.send("through"), guarded(lambda: d.throw(ValueError("out")))])
-    log.append(guarded(lambda: list(stops())))
     r = returning_in_finally()
     next(r)
     log.append(guarded(lambda: r.throw(ValueError("lost"))))
@@ -158,25 +152,10 @@ async def double(i):
     return i * 2
 
 
-async def sends(log):
-    g = numbers(10, log)
-    log.append([await g.asend(None), await g.asend("a"), await anext(g)])
-    try:
-        await g.athrow(ValueError("thrown"))
-    except ValueError as error:
-        log.append(str(error))
-    g = numbers(10, log)
-    await anext(g)
-    await g.aclose()
-    log.append(await anext(g, "exhausted"))
-
-
 def main():
     log = []
     synchronous(log)
-    for scene in (loops, sends):
-        asyncio.run(scene(log))
-        log.append(scene.__name__)
+    asyncio.run(loops(log))
     coroutine = double(2)
     try:
         coroutine.send(None)
