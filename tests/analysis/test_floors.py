@@ -96,6 +96,7 @@ def test_precision_medium_uses_tf32_on_gpus_and_the_faster_format_on_cpus() -> N
     for bfloat16_tera, tera in ((0.9, 0.9), (0.05, 0.2)):
         cpu = replace(T4, flops_per_second={"float32": 0.2e12, "bfloat16": bfloat16_tera * 1e12})
         assert seconds(matmul, cpu) == pytest.approx(1 / tera)
+        assert seconds(step(("aten.mm", "tf32", 10**12, 0)), cpu) == pytest.approx(1 / 0.2)
 
 
 def test_a_dtype_without_a_peak_has_no_floor() -> None:

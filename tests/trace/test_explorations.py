@@ -122,6 +122,7 @@ DICT = "expected a dict with the same results from each return"
         ("return {'a': x}\ndef f(x=1):\n    return {'a': x}", "expected plain parameters without defaults"),
         ("return {'a': x}\nf = len", f"<built-in function len>: {PLAIN}"),
         ("return {'a': x}\nf = lambda x: {'a': x}", "<lambda>: its source can't be found; expected a def"),
+        ("return {'a': x}\nexec('def f(x): return {}')", "f: its source can't be found; expected a def"),
     ],
 )
 def test_other_functions_are_refused_in_one_line(body: str, message: str, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_invalid_answers_are_refused(answer: dict[str, Any], message: str) -> No
 def test_inconsistent_explorations_are_refused(change: dict[str, Any], message: str) -> None:
     assert Explore(text="In {days}.", exploration=EXPLORED)
     with pytest.raises(ValueError, match=message):
-        Explore(text="In {days}." if change else "In {nothing}.", exploration=replace(EXPLORED, **change))
+        Explore(text="In {days}." if change else "In {quick?{nothing}|}.", exploration=replace(EXPLORED, **change))
 
 
 def test_numbers_of_a_table_that_are_beyond_floats_become_text() -> None:

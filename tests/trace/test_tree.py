@@ -69,8 +69,8 @@ except KeyError:
 
 
 def test_caught_exceptions_are_distinguished_from_the_fatal_one() -> None:
-    """Line 13 raises again the exception that the `except` above it has caught."""
-    kinds = {5: "ValueError", 10: "KeyError", 13: "KeyError", 17: "KeyError", 2: "KeyError", 21: "KeyError"}
+    """Line 13 raises again what the `except` above has caught; whoever called `one` for line 2 made it an OSError."""
+    kinds = {5: "ValueError", 10: "KeyError", 13: "KeyError", 17: "KeyError", 2: "OSError", 21: "KeyError"}
 
     def raising(step: Step) -> Step:
         kind = kinds.get(step.line)

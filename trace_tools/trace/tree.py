@@ -18,7 +18,7 @@ from trace_tools.trace.model import MAIN, MODULE, Frame, Omitted, Step, Trace
 
 
 class Tree:
-    """The call tree of one trace. In `trace.steps`, parents precede their children."""
+    """The call tree of one trace. In `trace.steps`, steps are in order, parents before their children."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -31,8 +31,6 @@ class Tree:
         self._calls: defaultdict[int | None, list[Frame]] = defaultdict(list)
         for event in trace.steps:
             self._add(event)
-        for steps in self._of_frame.values():
-            steps.sort(key=lambda step: step.id)
         self._number()
 
     def _add(self, event: Frame | Step | Omitted) -> None:
