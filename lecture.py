@@ -126,6 +126,11 @@ def sizes() -> Sizes:
     return Sizes(2**30 if gigabytes > 7 else 2**28, side)
 
 
+def on_a_gpu(instead: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Decorate a part that needs a GPU; elsewhere a sentence stands in its place"""
+    return lambda part: part if device() == "cuda" else lambda: text(instead)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # 0 Overview
 
@@ -722,14 +727,11 @@ def where_tensors_live() -> None:
     )
 
 
+@on_a_gpu(
+    "On a GPU, `torch.cuda.memory_allocated()` counts these bytes, in multiples of 512; a trace made there shows it."
+)
 def allocated_bytes() -> None:
     """What the GPU's allocator says"""
-    if device() != "cuda":
-        text(
-            "On a GPU, `torch.cuda.memory_allocated()` counts these bytes, in multiples of 512; a trace made there "
-            "shows it."
-        )
-        return
     before = torch.cuda.memory_allocated()  # @inspect before [B]
     a = torch.ones(32, 32, device="cuda")
     b = torch.ones(32, 32, device="cuda")
@@ -1187,9 +1189,12 @@ def queued_and_done() -> None:
         "the GPU needs its FLOPs over the peak, or its bytes over the bandwidth, to *do* it. A program of small "
         "operations is **launch-bound**; the GPU waits for the next one."
     )
-    if device() != "cuda":
-        text("A trace made on a GPU shows launch time and device time beside each line.")
-        return
+    queueing_against_doing()
+
+
+@on_a_gpu("A trace made on a GPU shows launch time and device time beside each line.")
+def queueing_against_doing() -> None:
+    """Longer and longer operations"""
     lengths = [4**k for k in range(5, 14) if 8 * 4**k <= sizes().streamed_bytes]
     times = {n: time_to_queue_and_to_do(torch.zeros(n, device="cuda")) for n in lengths}  # @stepover
     curves = {name: [1e6 * both[i] for both in times.values()] for i, name in enumerate(("queued", "done"))}  # @hide
@@ -1543,10 +1548,13 @@ def attention_in_one_kernel() -> None:
     others_mb = 4 * heads * length * 64 * 2 / 1e6  # queries, keys, values, results, 64 wide @inspect others_mb
     assert scores_mb / others_mb == length / 64
     link("https://arxiv.org/abs/2205.14135", "FlashAttention", authors="Dao et al.", date=2022)
-    if device() != "cuda":
-        text("A trace made on a GPU compares the two ways in bytes and time.")
-        return
-    q, k, v = (torch.randn(1, heads, length, 64, device=device(), dtype=torch.bfloat16) for _ in range(3))
+    one_kernel_against_steps()
+
+
+@on_a_gpu("A trace made on a GPU compares the two ways in bytes and time.")
+def one_kernel_against_steps() -> None:
+    """One kernel against steps"""
+    q, k, v = (torch.randn(1, 8, 2048, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     in_steps = partial(attention_by, [SDPBackend.MATH], q, k, v)
     in_one = partial(attention_by, [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION], q, k, v)
     try:
@@ -2098,9 +2106,12 @@ def pinned_copies() -> None:
         "batch. Pinning is itself a copy, so leave it to another thread: `DataLoader(pin_memory=True)`."
     )
     link("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html", "pin_memory() and non_blocking")
-    if device() != "cuda":
-        text("A trace made on a GPU compares the two kinds of copies.")
-        return
+    pinned_against_pageable()
+
+
+@on_a_gpu("A trace made on a GPU compares the two kinds of copies.")
+def pinned_against_pageable() -> None:
+    """Pinned against pageable"""
     source = torch.arange(sizes().streamed_bytes // 32).view(torch.uint8)  # @stepover
     pinned, target = source.pin_memory(), torch.empty_like(source, device="cuda")
     pageable, fast = measure(
