@@ -10,7 +10,7 @@ import pytest
 from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
-from trace_tools.analysis.rates import floor_of
+from trace_tools.analysis.rates import DEEPEST, floor_of
 from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeRow, Execution, execution
@@ -235,7 +235,8 @@ def test_times_of_statements_include_omitted_executions_and_those_of_callees() -
     for turn in range(3):
         recording.step(train, "for step", host_ns=[10, 20, 30])
         step = recording.step(train, "loss", host_ns=[100 * (turn + 1)])
-        recording.step(recording.frame("model", step), "return x", host_ns=[7, 9, 8])
+        for _ in range(99):  # `model` calls itself
+            step = recording.step(recording.frame("model", step), "return x", host_ns=[7, 9, 8])
     recording.omit(train, "loss", 40, 4_000)
     recording.step(train, "done", cold_ns=[5])
     recording.step(train, "done", host_ns=[1_000], suspended=True)
@@ -247,3 +248,6 @@ def test_times_of_statements_include_omitted_executions_and_those_of_callees() -
     assert (done.ns, done.executions) == (5, 2)
     [inside] = loss.inside
     assert (inside.code, inside.ns, inside.executions) == ("return x", 3 * 8, 3)
+    for _ in range(DEEPEST - 1):
+        [inside] = inside.inside
+    assert not inside.inside

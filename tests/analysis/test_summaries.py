@@ -64,7 +64,7 @@ def number(value: float) -> Value:
         (tensor([2, 3], strides=[1, 2], contiguous=False), "f32[2, 3] · strides (1, 2)"),
         (tensor([], elements=[3.0]), "3. f32[]"),
         (tensor([3], elements=[1.0, -0.5, math.inf]), "f32[3] = [1., -0.5, inf]"),
-        (tensor([1], elements=[[1.0, -2.0]]), "f32[1] = [1.-2.j]"),
+        (tensor([2], elements=[[1.0, -2.0], [1.0, 0.0]]), "f32[2] = [1.-2.j, 1.+0.j]"),
     ],
 )
 def test_values_are_summarised_in_one_line(value: Value, text: str) -> None:
