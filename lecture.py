@@ -1266,8 +1266,11 @@ def two_times() -> None:
     """Two times, and the larger wins"""
     text(
         "FLOPs over FLOP/s is a time; bytes over bytes/s, the **bandwidth**, is another. A GPU loads the next numbers "
-        "while it computes: with perfect overlap an operation takes the larger of the two, with none their sum."
+        "while it computes: with perfect overlap an operation takes the larger of the two, with none their sum. "
+        "Square products of bf16 numbers, at best:"
     )
+    square = {n: 1e6 * at_best(2 * n**3, 6 * n**2) for n in (256, 1024, 8192)}  # µs for (n, n) @ (n, n) @inspect square
+    assert [float(f"{us:.3g}") for us in square.values()] == [0.117, 2.17, 1110]
     ratio = 4e9 / H100_BANDWIDTH / (1e9 / (H100_FP32 / 2))  # @hide
     ask(
         "An H100 adds 1 to each of 10⁹ bf16 numbers, on its ordinary cores. How many times longer does it move the "
@@ -1284,9 +1287,7 @@ def two_times() -> None:
             / (1e9 / H100_BF16): "That is the tensor cores' peak, and they only multiply matrices.",
         },
     )
-    square = {n: at_best(2 * n**3, 3 * n * n * 2) for n in (256, 1024, 8192)}  # (n, n) @ (n, n), bf16 @inspect square
-    assert [float(f"{s * 1e6:.3g}") for s in square.values()] == [0.117, 2.17, 1110]  # µs
-    longer = 4e9 / H100_BANDWIDTH / (1e9 / (H100_FP32 / 2))  # 4 bytes moved for each addition @inspect longer
+    longer = 4e9 / H100_BANDWIDTH / (1e9 / (H100_FP32 / 2))  # an addition is half a multiply-add @inspect longer
     assert round(longer) == 40
 
 
@@ -1329,8 +1330,8 @@ def points_and_roofs() -> None:
     """Measured points, and two roofs"""
     text(
         "The **roofline** plots speed against intensity: the rising part is bandwidth × intensity, the flat part the "
-        "peak. The H100's points are the published products of section 5; the others were measured on the machine "
-        "that made this page."
+        "peak. The H100's points are the published products of section 5 (the next part asks about the one with a ?); "
+        "the others were measured on the machine that made this page."
     )
     x = torch.rand(sizes().streamed_bytes // 16, device=device())  # fp32, far more than the caches hold @stepover
     y, side = torch.empty_like(x), math.isqrt(len(x))
@@ -1473,6 +1474,7 @@ def key_value_cache() -> None:
         "A cached number of 2 bytes takes a multiply-add for each query head that shares it. How many FLOPs per byte "
         "is that in Llama 3 405B, with 128 query heads and 8 heads of keys and values?",
         128 / 8,
+        why="16 heads share it: 16 · 2 FLOPs for 2 bytes.",
         slips={
             1: "That is one head of keys for each query head.",
             128: "Only 16 of the 128 query heads share a head of keys.",
@@ -2782,8 +2784,9 @@ def saved_by_layer(D: int, H: int, K: int, F: int, T: int) -> int:
 def a_layer_keeps() -> None:
     """A layer keeps 40.5 bytes per token and width"""
     text(
-        "Section 8's drawing has these bytes beside its boxes. **FlashAttention** never writes the $S "
-        "\\times S$ scores; without it they would also be kept. For our run, one sequence of 8,192 tokens in 80 layers:"
+        "For each token the two norms keep $4D$ numbers, attention $2.25D$ and the SwiGLU $4F = 14D$: $20.25D$ of 2 "
+        "bytes. Section 8's drawing has them beside its boxes. **FlashAttention** never writes the $S \\times S$ "
+        "scores; without it they would also be kept. For our run, one sequence of 8,192 tokens in 80 layers:"
     )
     each = saved_by_layer(8192, 64, 8, 28672, T=1) / 8192  # bytes per token and width @inspect each
     sequence_gb = 80 * saved_by_layer(8192, 64, 8, 28672, T=8192) / 1e9  # @inspect sequence_gb [GB]
@@ -2796,8 +2799,8 @@ def a_layer_keeps() -> None:
     counted = saved_by_autograd(lambda: layer(x), layer.parameters()) / (2 * 64 * 512)  # @inspect counted @stepover
     assert 40.5 <= counted < 41.5  # and RoPE's angles, 1 / RMS, and each head's sum of the softmax
     text(
-        "That is *unfused*; a fused SwiGLU keeps gate, up and product (33.5), or makes the product again (26.5). "
-        "GPT-3's layer kept 34."
+        "That is *unfused*; a fused SwiGLU keeps gate, up and product, 7 bytes less (33.5), or makes the product again "
+        "(26.5). GPT-3's layer kept 34."
     )
     link(
         "https://arxiv.org/abs/2205.05198", "Reducing Activation Recomputation", authors="Korthikanti et al.", date=2022
@@ -2820,8 +2823,8 @@ def from_how_many_tokens() -> None:
             crossing / 80: "80 layers' activations against one layer's bytes.",
         },
     )
-    tokens = 16 * 12.75 * 8192 / 40.5  # @inspect tokens
-    assert round(tokens / 8192, 1) == 5.0
+    tokens = 16 * 12.75 * 8192 / 40.5  # 12.75 D² parameters in a layer (section 8) @inspect tokens
+    assert round(tokens) == 41_263
     text(f"About {tokens:,.0f} tokens: few cards ever see so many at once.")
 
 
@@ -2890,8 +2893,8 @@ def timeline(first: list[list[int]], second: list[list[int]], width: float) -> F
                 axes.annotate(f"{peak[1]:.1f}", peak, (6, 2), textcoords="offset points", fontsize=9, color="#7a828e")
             start += len(mib)
     lines = [axes.get_lines()[k] for k in (0, 1, 3)]
-    axes.legend(lines, PHASES, frameon=False, fontsize=9, ncols=3, loc="lower center")
-    axes.set_ylim(-4, 20)
+    figure.legend(lines, PHASES, frameon=False, fontsize=9, ncols=3, loc="outside upper center")
+    axes.set_ylim(0, 20)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

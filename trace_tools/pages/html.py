@@ -45,7 +45,7 @@ from trace_tools.pages.document import (
     visible,
 )
 from trace_tools.pages.margin import counted_once
-from trace_tools.pages.narration import as_html, reading_minutes
+from trace_tools.pages.narration import as_html
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.search import index_script
@@ -78,7 +78,6 @@ ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
-    templates.filters["minutes"] = partial(reading_minutes, deeper=None)
     templates.filters |= {"counted_once": counted_once, "tables": summaries.tables}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {

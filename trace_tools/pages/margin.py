@@ -165,11 +165,12 @@ def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
 def _three_digits(value: Value) -> Value:
     """Round a measure to three digits, to remember; counts, bytes and numbers that varied stay as they are."""
     number, unit = value.value, value.unit
-    is_measure = isinstance(number, float) and not (unit is None and number.is_integer())
-    is_measure = is_measure or (type(number) is int and unit in formats.SI_UNITS)
-    if not is_measure or unit in formats.BYTE_UNITS or value.varies or isinstance(number, str) or number is None:
+    if not isinstance(number, int | float) or unit in formats.BYTE_UNITS or value.varies or not abs(number) < 1e300:
         return value
-    return msgspec.structs.replace(value, value=type(number)(float(f"{number:.3g}"))) if abs(number) < 1e300 else value
+    is_measure = unit in formats.SI_UNITS if isinstance(number, int) else unit is not None or not number.is_integer()
+    rounded = float(f"{number:.3g}")
+    whole = isinstance(number, int) or abs(rounded) >= 100  # 41,300, not 41,300.0
+    return msgspec.structs.replace(value, value=int(rounded) if whole else rounded) if is_measure else value
 
 
 def _passed_on(execution: Execution) -> bool:

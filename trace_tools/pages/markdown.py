@@ -287,6 +287,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], report: str 
     return joined(
         [
             f"# {inline_markdown(title)}",
+            *(f"> ⚠ {escape(it.text)}" for it in (first.document.notices if first else ()) if it.kind == "partial"),
             to_markdown(first.document.promise or "") if first is not None else "",
             *(("## Sections", table(["section", "", "reading"], toc)) if toc else ()),
             _PAGE.sub(r"](\1\2.md)", parts),

@@ -21,19 +21,21 @@ from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
 
 FILE = "search-index.js"
-# Words that mean the same: what people type or the short form, and the other. A query with one also finds the other.
+# Words that mean the same, as people type them and as lectures say it. A query with one also finds the others.
 SYNONYMS = (
-    ("OOM", "out of memory"),
+    ("OOM", "batch size too big", "out of memory"),
     ("slow", "memory-bound"),
-    ("GPU slow", "MFU"),
-    ("quantization", "fp8"),
-    ("batch size too big", "out of memory"),
-    ("GPU utilization", "MFU"),
-    ("MFU", "model FLOPs utilization"),
+    ("MFU", "GPU slow", "GPU utilization", "model FLOPs utilization"),
+    ("quantization", "int8", "fp8", "a scale for each block"),
+    ("how many GPUs", "size the run"),
+    ("tokens per second", "tokens a second"),
+    ("inference", "decoding"),
     ("gradient checkpointing", "activation checkpoints"),
+    ("checkpoint size", "a checkpoint holds"),
     ("gradient accumulation", "micro-batches"),
+    ("Adam memory", "AdamW memory", "bytes per parameter"),
     ("half precision", "fp16"),
-    ("mixed precision", "autocast"),
+    ("reproducible", "seeds"),
     ("cost", "dollars"),
     ("MoE", "mixture of experts"),
     ("num_workers", "data loader"),

@@ -148,7 +148,7 @@ def functions_called_by(source: ParsedSource, function: str) -> list[str]:
 def title_and_rest(doc: str) -> tuple[str, str]:
     """Return a function's title, which is the first line of its docstring without a number, and the other lines."""
     first, _, body = doc.partition("\n")
-    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), body.strip()
+    return re.sub(r"^\d+[.:]?\s+|(?<!\.)\.$", "", first.strip()), body.strip()
 
 
 def title_of(source: ParsedSource, lecture: str) -> str:

@@ -51,9 +51,10 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     for (let at = stop + 1; at < steps.count; at++) if (steps.depth[steps.frame[at]] < steps.depth[steps.frame[stop]]) return at;
     return -1;
   };
-  const over = (stop, way) => {  // the nearest stop that is not inside a call
+  const over = (stop, way) => {  // the nearest stop outside called functions; the page's parts are calls too, and are read
+    const called = (at) => $(steps.anchor[at])?.closest(".called"), isInside = (at) => steps.depth[steps.frame[at]] > steps.depth[steps.frame[stop]];
     let at = stop + way;
-    while (steps.depth[steps.frame[at]] > steps.depth[steps.frame[stop]]) at += way;
+    while (isInside(at) && called(at) !== called(stop)) at += way;
     return at;
   };
   const addressed = () => (location.hash.length > 1 ? steps.standing.get(location.hash.slice(1))?.[0] : undefined);

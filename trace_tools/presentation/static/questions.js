@@ -130,7 +130,7 @@ page.checkAnswers = () => {
 
   // At the end of the lecture: how many of its questions this reader has answered.
   const score = page.$("score"), { count } = page.stored("");
-  if (score) score.textContent = `You have answered ${count(" answer ")} of the lecture's ${score.dataset.of} questions.`;
+  if (score) score.textContent = `Questions that you have answered: ${count(" answer ")} of ${score.dataset.of}`;
   document.querySelectorAll(".ask").forEach((box) => {
     const known = JSON.parse(box.dataset.answer), { kind, right, unit, slips } = known, question = box.querySelector(".prose").textContent;
     const answered = page.storedHere(`answer ${box.dataset.asked}`, box), before = answered.get(), hint = box.querySelector(".hint");

@@ -18,6 +18,7 @@
 
   const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   const stem = (word) => (/^[a-z]{5,}$/.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/, "") : word);
+  const rooted = (text) => wordsOf(text).filter((word) => !STOP.has(word)).map(stem);
   const namesOf = ({ kind, text, also }) => {  // that code assigns or inspects, or that a text introduces
     const bound = CODE.includes(kind) ? BINDS.exec(text)?.slice(1).find(Boolean) ?? "" : "";
     return CODE.includes(kind) || kind === "text" ? `${bound}, ${also}`.split(", ").map((name) => wordsOf(name).map(stem).join(" ")).filter(Boolean) : [];
@@ -26,7 +27,7 @@
     const [address, title] = pages[place];
     return { kind, address, title, anchor, text, also, under };
   }), ...(dialog.dataset.rows ? inReport() : [])].map((entry) => ({
-    ...entry, own: wordsOf(`${entry.text} ${entry.also}`), above: wordsOf(`${entry.under} ${entry.title}`), names: namesOf(entry),
+    ...entry, own: wordsOf(`${entry.text} ${entry.also}`), said: rooted(`${entry.text} ${entry.also}`).join(" "), above: wordsOf(`${entry.under} ${entry.title}`), names: namesOf(entry),
   })) });
   const inReport = () => {  // the headings and rows of this page, if it is a report
     let title = "";
@@ -42,20 +43,18 @@
 
   // --- finding ---
 
-  // The words of a query, each with all that it may begin. A phrase of a synonym also matches the other one.
+  // The beginnings of a query's words, and the same with one synonym instead of another.
   const wanted = (query, synonyms) => {
-    const words = wordsOf(query).filter((word) => !STOP.has(word)), phrase = ` ${wordsOf(query).join(" ")} `;
-    const others = synonyms.filter((pair) => pair.some((words) => phrase.includes(` ${wordsOf(words).join(" ")} `)));
-    const alike = [...new Set(others.flat().map((words) => wordsOf(words).filter((word) => !STOP.has(word)).map(stem)))];
-    const roots = (words.length ? words : wordsOf(query)).map(stem);
-    return [roots, ...alike.map((words) => [...words, ...roots.filter((root) => !alike.some((other) => other.includes(root)))])];
+    const roots = rooted(query).length ? rooted(query) : wordsOf(query).map(stem), isSaid = (phrase) => ` ${wordsOf(query).join(" ")} `.includes(` ${wordsOf(phrase).join(" ")} `);
+    return [roots, ...synonyms.flatMap((group) => group.filter(isSaid).flatMap((one) => group.filter((other) => other !== one)
+      .map((other) => [...rooted(other), ...roots.filter((root) => !rooted(one).includes(root))])))];
   };
   const begins = (words, root) => words.some((word) => word.startsWith(root));
-  const rate = ({ kind, own, above, text, names }, roots) => {
+  const rate = ({ kind, own, said, above, text, names }, roots) => {
     const inside = roots.filter((root) => begins(own, root)).length;
     if (!inside || !roots.every((root) => begins(own, root) || begins(above, root))) return 0;
     const asked = roots.join(" "), name = names.includes(asked) ? 7.5 : Math.max(0, ...names.map((name) => (name.startsWith(asked) ? 7 : name.includes(asked) ? 6 : 0)));
-    const together = own.map(stem).join(" ").includes(asked) ? 1.5 : 1;
+    const together = said.includes(asked) ? 1.5 : 1;
     return Math.max(name, WEIGHTS[kind]) * together * (inside / roots.length) * (text.length < 200 ? 1.2 : 1);
   };
   const find = (entries, queries) => entries.map((entry) => ({ entry, score: Math.max(...queries.map((roots) => rate(entry, roots))) }))
@@ -65,7 +64,7 @@
     const queries = wanted(query, synonyms), [roots] = queries;
     const all = find(entries.filter(({ text, also }) => code.every((word) => `${text} ${also}`.toLowerCase().includes(word))), queries);
     if (all.length || roots.length < 2 || code.length) return [all, roots, []];
-    const fewer = roots.map((left) => [left, find(entries, [roots.filter((root) => root !== left)])]);
+    const words = wordsOf(query), fewer = words.filter((word) => roots.includes(stem(word))).map((left) => [left, find(entries, wanted(words.filter((word) => word !== left).join(" "), synonyms))]);
     const [left, most] = fewer.reduce((best, other) => ((other[1][0]?.score ?? 0) > (best[1][0]?.score ?? 0) ? other : best));
     return [most, roots, [left]];
   };
