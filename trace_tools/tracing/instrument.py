@@ -42,7 +42,6 @@ from trace_tools.source.statements import (
     ParsedSource,
     bare_call,
     main_of,
-    parse_source,
     qualified_name,
     sections,
 )
@@ -108,13 +107,13 @@ def instrument(
     *,
     keep_going: bool = False,
 ) -> Instrumented:
-    """Return `source` with probes; in its main function, functions named in `skipped` have no effect and return None.
+    """Return `source` with probes; the source's own tree is used up. Functions named in `skipped`, called by its main
+    function, have no effect and return None.
 
     With `keep_going`, an exception from a section does not leave the main function, provided that the call is a whole
     statement of its body.
     """
-    private = parse_source(source.text, source.path)  # the visitors modify the tree
-    return _Instrumenter(private, directives, skipped, keep_going=keep_going).run()
+    return _Instrumenter(source, directives, skipped, keep_going=keep_going).run()
 
 
 @dataclass
