@@ -19,6 +19,7 @@ from trace_tools.diff.compare import (
     Comparison,
     Line,
     best_of,
+    better_end,
     compare,
     with_ratios,
 )
@@ -151,6 +152,7 @@ def test_measured_numbers_are_compared_but_equal_ones_are_not() -> None:
     [line] = side_by_side(a, b).table(VALUES).lines
     assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
     assert side_by_side(a, replace(a, machine=b.machine)).table(VALUES).lines == ()
+    assert [*map(better_end, ("s", "token/s", "B/s", "FLOP", None))] == ["lower", "higher", "higher", None, None]
 
 
 # --- which steps, and which machine is best -------------------------------------------------------

@@ -36,10 +36,11 @@ def test_ratios_are_written_without_exponents(ratio: float, text: str) -> None:
     assert factor(ratio) == text
 
 
-def test_csv_contains_exact_numbers_and_no_formula() -> None:
+def test_times_have_their_spread_and_csv_exact_numbers_and_no_formula() -> None:
     name = "=HYPERLINK(1)"
     formula = machine_trace("a", [190_000, 200_000, 230_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
     comparison = side_by_side(formula, machine_trace("b", [140_000] * 3))
+    assert "200 µs ± 10%" in markdown(report_of(comparison, "md"))
     header, *rows = csv.reader(io.StringIO(csv_text(comparison)))
     assert not any(cell.startswith("=") for cell in header)
     a, b = header.index("b") - 1, header.index("b")

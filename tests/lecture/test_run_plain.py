@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trace_tools.lecture import run_plain
-from trace_tools.trace.model import Answer, Ask, Link, Plot, Table
+from trace_tools.trace.model import Answer, Ask, Image, Link, Plot, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 LECTURE = '''
@@ -80,6 +80,7 @@ def test_narratives_are_printed_as_text() -> None:
         Ask(text="How?", answer=Answer("this", choices=["this", "that"])),
         Plot(title="Growth", series=[]),
         Plot(series=[]),
+        Image(url="x.png"),
     ]
     assert [run_plain.as_text(narrative) for narrative in narratives] == [
         "T\na  long\n1  2.5\nx  None",
@@ -88,4 +89,5 @@ def test_narratives_are_printed_as_text() -> None:
         "Question: How?\n- this\n- that",
         "[plot: Growth]",
         "[plot]",
+        "[image: x.png]",
     ]

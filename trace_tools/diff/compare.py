@@ -171,14 +171,14 @@ def _is_annotated(step: Step | None) -> bool:
     return step is not None and step.annotated
 
 
-def _better_end(unit: str | None) -> Literal["lower", "higher"] | None:
+def better_end(unit: str | None) -> Literal["lower", "higher"] | None:
     """Return the better end of what a lecture measured in a unit: of seconds, and of a rate; None of anything else."""
     return "lower" if unit == "s" else "higher" if unit in formats.SI_UNITS and unit.endswith("/s") else None
 
 
 def _is_measured(value: Value) -> bool:
     """Return whether a value is a measurement by the lecture, that is, in seconds or per second, or varying."""
-    return type(value.value) in (int, float) and (value.varies or _better_end(value.unit) is not None)
+    return type(value.value) in (int, float) and (value.varies or better_end(value.unit) is not None)
 
 
 def _executions(base: Side, differences: Sequence[Difference]) -> list[list[Step | None]]:
@@ -307,7 +307,7 @@ def _values(executions: Sequence[_Execution], differences: Sequence[Difference])
             value = next(value for value in values if value is not None)
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
-            cells = with_ratios([*map(_value_cell, values)], _better_end(value.unit))
+            cells = with_ratios([*map(_value_cell, values)], better_end(value.unit))
             yield replace(execution.line, where="value", code=name, cells=cells, unit=value.unit)
 
 
