@@ -102,6 +102,10 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
         (["## Heading\n\nIt is *so*. And more."], "It is *so*."),
         (["## Heading", "| a |\n|---|\n| 1 |", "- An item\n- another"], "An item"),
         (["## Heading"], ""),
+        (
+            ['[A+ 2025](https://a.example "Title. Of it.")\n\nSee [A](https://a.example "Title. Of it.") now. Yes.'],
+            "See A now.",
+        ),
     ],
 )
 def test_opening_words_are_the_first_sentence_of_prose(texts: list[str], expected: str) -> None:

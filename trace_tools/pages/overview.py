@@ -79,12 +79,14 @@ def opening(section: Section) -> str:
     """Return the first sentence of a section's text, Markdown; "" if it has no text.
 
     A short label in bold before it, like "The question.", is left out, and then all is returned up to a question.
+    With a link in it, it is plain text, because a link's title may have sentences of its own.
     """
     texts = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
     paragraph = next(filter(None, map(_first_paragraph, texts)), "")
     unlabelled = re.sub(r"\A\*\*(?:[^*\s]+ ?){1,3}(?:[.:]\*\*|\*\*:)\s+", "", paragraph)
     ends = "?" if unlabelled != paragraph and "?" in unlabelled else ".?!"
-    sentence = re.split(rf"(?<=[{ends}])\s", unlabelled, maxsplit=1)[0]
+    words = prose.readable_text(unlabelled) if "](" in unlabelled else unlabelled
+    sentence = re.split(rf"(?<=[{ends}])\s", words, maxsplit=1)[0]
     return sentence if len(sentence) <= LONGEST else _in_words(prose.readable_text(sentence))
 
 
@@ -94,9 +96,10 @@ def first_words(text: str) -> str:
 
 
 def _first_paragraph(text: str) -> str:
-    """Return the first paragraph or list item, Markdown; "" for a text with only headings, tables or code."""
-    tokens = pairwise(prose.parse(text))
-    return next((token.content for opening, token in tokens if opening.type == "paragraph_open"), "")
+    """Return the first paragraph or list item that is not a mere link, Markdown; "" for a text without."""
+    paragraphs = (token for opening, token in pairwise(prose.parse(text)) if opening.type == "paragraph_open")
+    ends = ((it.content, it.children[0].type, it.children[-1].type) for it in paragraphs if it.children)
+    return next((content for content, *both in ends if both != ["link_open", "link_close"]), "")
 
 
 LONGEST = 280  # characters of a sentence or a description
@@ -436,4 +439,5 @@ def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Ite
         rows.append(row)
     names = [machine.name + (f" ({machine.notes})" if machine.notes else "") for machine in machines]
     title = "Claims by section and machine"
-    yield Part(title, [Grid("index", ("section", *names), rows, title)], folded=True)
+    if any(machine.document.held or machine.document.failed for machine in machines):
+        yield Part(title, [Grid("index", ("section", *names), rows, title)], folded=True)
