@@ -2189,8 +2189,8 @@ def optimizers() -> None:
 def adam_in_three_lines() -> None:
     """Adam in three lines"""
     text(
-        r"$$ m \leftarrow \beta_1 m + (1 - \beta_1) g, \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \quad w "
-        r"\leftarrow w - \eta\, \hat m / (\sqrt{\hat v} + \epsilon) $$"
+        r"$$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1) g \\ v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 "
+        r"\\ w &\leftarrow w - \eta\, \hat m / (\sqrt{\hat v} + \epsilon) \end{aligned} $$"
         "\n\n"
         r"$g$ is the gradient, $\eta$ the learning rate. $m$ and $v$ are running averages of the gradient and of its "
         r"square; $\hat m = m / (1 - \beta_1^t)$ and $\hat v = v / (1 - \beta_2^t)$ correct them for starting at 0. "

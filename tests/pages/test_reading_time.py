@@ -37,4 +37,3 @@ def test_deeper_parts_count_separately_and_notes_not_at_all() -> None:
     blocks = [Narration(linked, 1), part(rows(30)), part(rows(60), part(rows(30)), deeper=True)]
     blocks.append(Narration(Note(text=WORDS), 2))
     assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (4, 3)
-    assert reading_minutes(blocks, deeper=None) == 7

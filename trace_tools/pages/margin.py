@@ -136,7 +136,7 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
     if 2 <= len(executions) <= ROUNDS and not row.omitted and len(names) == 1:
         for index, name in enumerate(names.pop()):
             values = [execution.values[index][1] for execution in executions]
-            texts = list(map(summary, values))
+            texts = [summary(three_digits(value)) for value in values]
             text = " → ".join(texts)
             short = len(max(texts, key=len)) <= SHORT and len(text) <= LINE
             if short and len({*texts}) > 1 and all(map(_is_plain, values)):
@@ -158,11 +158,11 @@ def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
         details = tuple(facts(value))
-        text = summary(_three_digits(value))
+        text = summary(three_digits(value))
         yield MarginNote(kind, formats.one_line(name, 60), text, value=value, facts=details, index=index)
 
 
-def _three_digits(value: Value) -> Value:
+def three_digits(value: Value) -> Value:
     """Round a measure to three digits, to remember; counts, bytes and numbers that varied stay as they are."""
     number, unit = value.value, value.unit
     if not isinstance(number, int | float) or unit in formats.BYTE_UNITS or value.varies or not abs(number) < 1e300:

@@ -31,7 +31,7 @@ from trace_tools.pages.document import (
 from trace_tools.pages.exercises import Exercise
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.margin import counted_once
-from trace_tools.pages.narration import as_markdown, reading_minutes
+from trace_tools.pages.narration import as_markdown
 from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import svg
@@ -171,8 +171,7 @@ class MarkdownWriter:
         if call.shown == "part":
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
             inner = self._blocks(call.blocks)
-            minutes = reading_minutes(call.blocks, deeper=None)
-            yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
+            yield from folded("Deeper", inner) if call.deeper else inner
         elif call.shown != "named":
             position = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{call.name}`{position}"

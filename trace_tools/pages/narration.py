@@ -317,13 +317,13 @@ WORDS_A_MINUTE, LINE_S, QUESTION_S = 200, 2, 40
 _WORD = re.compile(r"[^\W_][\w.%’'-]*")
 
 
-def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
-    """Return the reading time of a page or part: of its core, with `deeper` of its folded parts, with None of both.
+def reading_minutes(blocks: Sequence[Block], *, deeper: bool = False) -> int:
+    """Return the reading time of a page: of its core, with `deeper` of its folded parts.
 
     The result is in minutes, rounded. Folded content (answers, called functions, lines that did not run), links and
     observations beside code are left out.
     """
-    minutes = sum(_minutes(block) for block, in_deeper in _parts(blocks) if deeper is None or in_deeper is deeper)
+    minutes = sum(_minutes(block) for block, in_deeper in _parts(blocks) if in_deeper is deeper)
     return max(round(minutes), 1) if minutes else 0
 
 

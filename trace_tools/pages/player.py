@@ -23,6 +23,7 @@ from typing import Any
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, Seen, Stepping, Stop
+from trace_tools.pages.margin import three_digits
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
 from trace_tools.trace.model import Frame, Step, Value
@@ -199,7 +200,7 @@ def _written(stop: Stop) -> dict[str, Any]:
 
 def _seen(name: str, value: Value | None, change: str, *, argument: bool = False) -> Seen:
     tensor = value.tensor if value is not None else None
-    text = summaries.summary(value) if value is not None else ""
+    text = summaries.summary(three_digits(value)) if value is not None else ""
     grid = ""  # a small matrix or a frame, as lines of cells separated by tabs
     if value is not None and summaries.is_small(value):
         [table] = summaries.tables(value)

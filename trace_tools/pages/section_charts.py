@@ -30,7 +30,7 @@ from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.presentation.report import Chart
 from trace_tools.util import formats
 
-TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
+TIME, MEMORY, ROOF = "Where the time went", "Memory, line by line", "Roofline"
 LEAST_POINTS = 3  # fewer under a roofline show nothing that the notes do not say
 UNDER = " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte."
 ABOVE = (

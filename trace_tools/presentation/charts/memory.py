@@ -43,7 +43,7 @@ class MemoryPoint:
     link: str | None
 
 
-def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, step by step") -> str | None:
+def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, line by line") -> str | None:
     """Draw bytes over steps; None if all tensors together stayed small."""
     by_peak = sorted(points, key=lambda point: -point.peak_bytes)
     if len(points) < 2 or by_peak[0].peak_bytes < LEAST_BYTES:
@@ -75,9 +75,8 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
                 drawing.circle((x, y), 3, fill=colour(1))
                 drawing.text((left, y - 5), words, size=TICK, halo=True)
     y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
-    first, last = (f"step {point.number}" for point in (points[0], points[-1]))
-    drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
-    drawing.text((WIDTH - RIGHT, y), last, size=TICK, anchor="end", fill=SOFT)
+    drawing.text((LEFT, y), "first line", size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, y), "last line", size=TICK, anchor="end", fill=SOFT)
     drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
     drawing.text((middle - 112, y), "alive after a step", size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)

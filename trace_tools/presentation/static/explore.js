@@ -51,10 +51,10 @@
     const first = Math.ceil(low / step - 1e-9);
     return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(12)));
   };
-  const typed = (x, { unit, ladder, times }) => {  // as text for a field, which reads it back as the same number
+  const typed = (x, { unit, ladder, times }) => {  // as text for a field or an axis; the value itself is kept elsewhere
     const steps = ladder && !times ? ladder.map(([factor, name]) => [factor, ` ${name.slice(0, -unit.length)}`]) : unit ? [] : [[1e12, "T"], [1e9, "B"], [1e6, "M"]];
     const [factor, name] = steps.find(([step]) => step && Math.abs(x) >= step) ?? [1, ""];
-    const text = String(Number((x / factor).toPrecision(7)));
+    const text = String(Number((x / factor).toPrecision(factor > 1 ? 4 : 7)));
     return `${Math.abs(x) < 1e6 && !name ? text.replace(/^\d{5,}$/, (all) => Number(all).toLocaleString("en")) : text}${name.trimEnd()}`;
   };
 
@@ -251,8 +251,10 @@
     const log = low > 0 && most / low >= 20, y = log ? axis(low / 1.3, most * 1.3, true) : axis(Math.min(0, low), most + (most === low ? 1 : 0), false);
     const long = (words, each = 0.56) => (0.4 + each * Math.max(0, ...words.map((word) => word.length))) * em;  // about as wide
     const levels = ticks(y, 6).map((at) => [at, to.ladder && !(to.times && at >= 1) ? written(at, to) : typed(at, to)]);
-    const names = lines.length > 1 ? lines.map(([name]) => name) : [], beside = width > 38 * em ? long(names, 0.76) : 0;  // capitals; else the names are inside
-    const left = long(levels.map(([, word]) => word)) + 0.4 * em, right = width - (beside || 0.8 * em);
+    // At the ends of the curves, from the top, their names; on a phone in two lines.
+    const broken = (name) => { const at = width > 38 * em ? -1 : name.indexOf(" ", name.length / 2 - 4); return at < 0 ? [name] : [name.slice(0, at), name.slice(at + 1)]; };
+    const names = lines.length > 1 ? lines.map((one) => [broken(one[0]), one]).sort(([, one], [, other]) => end(other) - end(one)) : [];
+    const left = long(levels.map(([, word]) => word)) + 0.4 * em, right = width - (names.length ? long(names.flatMap(([words]) => words), 0.7) : 0.8 * em);
     const px = (at) => left + x.place(at) * (right - left), py = (at) => bottom - y.place(at) * (bottom - top);
     const grip = { place: (pixel) => (pixel - left) / (right - left), width, input: of };
     size(svg, width, high);
@@ -273,9 +275,10 @@
       if (name) path.append(draw("title", {}, name));
       svg.append(path);
     }
-    for (const [name, found] of names.length ? lines : []) {  // at the ends of the curves, a line apart
-      const ends = py(found.at(-1)[1]), middle = py(end(own)), y = ends === middle ? ends : ends < middle ? Math.min(ends, middle - 1.2 * em) : Math.max(ends, middle + 1.2 * em);
-      words.push(draw("text", { class: found === own[1] ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: y + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
+    let free = 0;  // below the names so far
+    for (const [name, one] of names) {
+      free = Math.max(free, py(end(one)) - 0.6 * name.length * em);
+      for (const part of name) words.push(draw("text", { class: one === own ? "here" : "soft", x: right + 0.4 * em, y: (free += 1.2 * em) - 0.25 * em }, part));
     }
     svg.append(...words);
     svg.setAttribute("aria-hidden", "true");
@@ -300,9 +303,7 @@
     return [make("b", { textContent: result ? written(brief(now.get(name)), result) : menu >= 0 ? values.row(menu) : written(given.get(name), named.get(name)) })];
   });
   const wake = (figure, formula, known, key) => {
-    const values = valuesOf(known, formula), { inputs, menus, results, given } = values;
-    const answer = figure.querySelector(".answer"), cells = [...figure.querySelectorAll("td")];  // on paper
-    const listed = [...inputs, ...menus.flatMap((menu) => (menu.own ? menu.columns : []))];
+    const values = valuesOf(known, formula), answer = figure.querySelector(".answer");
     const svg = draw("svg", {}), point = make("div", { className: "point", role: "slider", tabIndex: 0 }), stage = make("div", "stage", svg);
     let grip = null, waiting = 0, drawn = 0;
 
@@ -317,9 +318,6 @@
     const update = (moved, typing) => {
       const now = values.answer();
       answer.replaceChildren(...(now ? sentence(values, known.says, now) : ["There is no result for these values."]));
-      const texts = [...menus.map((_, index) => values.row(index)), ...listed.map((input) => written(given.get(input.name), input)),
-        ...results.map((result) => (now ? written(now.get(result.name), result.unit === result.label ? {} : result) : "–"))];
-      cells.forEach((cell, n) => { cell.textContent = texts[n]; });
       controls.draw(moved, typing);
       picture(now);
     };
