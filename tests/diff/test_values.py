@@ -152,6 +152,7 @@ def test_verdicts(a: Value, b: Value, expected: str) -> None:
             "'step': 3 → 4 (33%)",
         ),
         (items("list", 1), items("list", 1, 1), "1 → 2 entries"),
+        (*(Value("Config", entries=[(ZERO, ZERO)] * n) for n in (1, 2)), "different numbers of fields were recorded"),
         (items("Series", 1, 1, labels="ab"), items("Series", 1, 1, labels="ac"), "label of row 1: 'b' → 'c'"),
     ],
 )
