@@ -13,7 +13,7 @@ from tests.pages.recording import Recording
 from trace_tools.analysis.rates import DEEPEST, floor_of
 from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import CodeRow, Execution, execution
+from trace_tools.pages.document import CodeRow, Execution
 from trace_tools.pages.margin import margin_notes, measured
 from trace_tools.pages.section_charts import roof_points
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Value, Work
@@ -26,7 +26,7 @@ SECOND = 10**9
 def execution_of(machine: Machine = CPU, **changes: Any) -> Execution:
     """Return an execution of an annotated matmul that took 1 ms in three runs; `changes` replace its step's fields."""
     defaults: dict[str, Any] = {"annotated": True, "host_ns": [10**6] * 3, "meters": MATMUL}
-    return execution(Step(0, 0, 0, 1, **(defaults | changes)), machine)
+    return Execution(Step(0, 0, 0, 1, **(defaults | changes)), machine)
 
 
 def facts_of(execution: Execution) -> dict[str, str]:
@@ -171,7 +171,7 @@ def test_the_roof_belongs_to_the_dtype_of_the_work() -> None:
 
 def test_a_row_shows_in_how_many_runs_it_ran() -> None:
     for runs, timed_runs, text in ((4, 6, "ran in 4 of 6 runs"), (1, None, "ran in 1 of the timed runs")):
-        executed = execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=timed_runs)
+        executed = Execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=timed_runs)
         [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
         assert (note.kind, note.text) == ("runs", text)
 
@@ -179,7 +179,7 @@ def test_a_row_shows_in_how_many_runs_it_ran() -> None:
 def test_expressions_with_a_common_beginning_are_separate() -> None:
     beginning = "the_same_name_of_more_than_sixty_characters_before_anything_differs"
     values = [(f"{beginning}.first", Value("int", 1)), (f"{beginning}.second", Value("int", 1))]
-    executions = tuple(execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
+    executions = tuple(Execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
     notes = margin_notes(CodeRow((), "L1", executions=executions))
     assert [(note.index, note.text, note.label) for note in notes] == [(0, "1", ""), (1, "1", "")]
 

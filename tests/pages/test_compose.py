@@ -13,9 +13,9 @@ from trace_tools.pages.document import (
     Call,
     CodeListing,
     CodeRow,
+    Execution,
     Narration,
     Section,
-    execution,
     in_runs,
     rows_shown,
     said_in_runs,
@@ -248,7 +248,7 @@ CPU = Machine("A processor", "cpu", "cpu")
 
 def test_first_last_first_failing_and_last_inspected_executions_are_shown() -> None:
     def shown(steps: list[Step]) -> list[int]:
-        return [e.step.id for e in salient([execution(step, CPU) for step in steps])]
+        return [e.step.id for e in salient([Execution(step, CPU) for step in steps])]
 
     judged = [Step(n, 0, 0, 1, n + 1, claim=Claim("x", not 3 <= n <= 8)) for n in range(20)]
     assert shown(judged) == [0, 3, 4, 5, 6, 19] and shown(judged[:2]) == [0, 1]
@@ -259,7 +259,7 @@ def test_first_last_first_failing_and_last_inspected_executions_are_shown() -> N
 
 def test_the_share_of_runs_is_put_into_words() -> None:
     for runs, words in ((None, None), (4, "ran in 4 of 6 runs")):
-        assert in_runs("ran", runs, 6) == execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=6).sometimes == words
+        assert in_runs("ran", runs, 6) == Execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=6).sometimes == words
     narrative = Text(text="Fast.", others=[("Slow.", 2)])
     assert said_in_runs(narrative, Step(0, 0, 0, 1), 6) == "this is the text of 4 of 6 runs"
     assert said_in_runs(narrative, Step(0, 0, 0, 1), None) == "this is the text of most runs"
@@ -274,6 +274,5 @@ def test_failures_have_the_line_numbers_of_the_edited_text() -> None:
         recording.events[origin], raised=Raised("ValueError", "no", origin_line=line)
     )
     edited = lecture_of(recording.trace(), "# one line more\n" + LECTURE)
-    failure = edited.executions[raised.id].failure
+    failure = edited.execution(raised).failure
     assert failure is not None and failure.origin and failure.line == line + 1
-    assert [step_id for step_id, execution in edited.executions.items() if step_id != execution.step.id] == []

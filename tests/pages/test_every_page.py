@@ -96,7 +96,7 @@ def test_steps_and_search_entries_lead_to_elements_of_a_page(trace: Trace) -> No
     for section in document.sections:
         assert {stop.anchor for stop in section.stepping.stops} <= ids[section.slug]
         assert {f"said-{number}" for number, _ in section.stepping.narrations} <= ids[section.slug]
-        data = str(unpacked(step_block(section)))
+        data = str(unpacked(step_block(section, document.machine)))
         assert not re.search("[\u202e\x1b]", data) and len(data) < 100_000
     index = unpacked(index_script(document).split('"')[1])
     for _, page, anchor, *_ in index["entries"]:

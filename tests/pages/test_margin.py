@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.cases_in_one import each
 from tests.messages import says
-from trace_tools.pages.document import Call, CodeRow, Failure, execution
-from trace_tools.pages.margin import MarginNote, counted_once, margin_notes, notes_under, timed
+from trace_tools.pages.document import Call, CodeRow, Execution, Failure
+from trace_tools.pages.margin import MarginNote, counted_once, margin_notes, notes_under
 from trace_tools.trace.model import Claim, Collective, LeftOut, Machine, Meters, Raised, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
@@ -17,7 +17,7 @@ Notes = list[tuple[str, str, str]]
 
 
 def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: Any) -> CodeRow:
-    executions = (execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
+    executions = (Execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
     return CodeRow((), "L1", (), tuple(executions), omitted, omitted_ns, **more)
 
 
@@ -99,8 +99,8 @@ def test_only_long_or_requested_times_are_shown(steps: Steps, expected: list[str
 
 
 def test_the_median_execution_gives_the_time_of_each() -> None:
-    median = timed(row(*({"host_ns": [n * MS]} for n in (6, 4, 5))))
-    assert median is not None and median.step.execution == 3
+    median = row(*({"host_ns": [n * MS]} for n in (6, 4, 5))).timed[1]
+    assert median.step.execution == 3
 
 
 @each(
@@ -124,7 +124,7 @@ CALL = Call("g", 0, 1, 9, "call-1", "G", None, (), 2)
 
 def test_caught_exceptions_are_noted_and_shown_where_they_were_raised() -> None:
     raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
-    passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
+    passed = Execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
     code_row = CodeRow((), "L1", (), (replace(passed, calls=(CALL,)),))
     assert summaries(margin_notes(code_row)) == [("caught", "", "ValueError was raised in this call")]
     assert [note.kind for note in notes_under(code_row)] == ["call"]

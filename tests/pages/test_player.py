@@ -98,14 +98,14 @@ def test_stops_have_the_lines_of_the_shown_text_and_keep_their_numbers() -> None
     longer = LECTURE.replace('    text("Hello.")\n', '    text(\n        "More.")\n')
     assert lines(stepping(longer).stops, longer)[:3] == ["text(", "x = torch.ones(2, 3)", "y = x.t()"]
     before, after = stepping(LECTURE), stepping(LECTURE.replace('text("Hello.")', 'text("Hello again.")'))
-    ids = [[(stop.number, stop.execution.step.id) for stop in shown.stops] for shown in (before, after)]
+    ids = [[(stop.number, stop.step.id) for stop in shown.stops] for shown in (before, after)]
     assert ids[0] == ids[1]
     assert [step for _, step in after.narrations] == [step for _, step in before.narrations]
     assert after.stops[0].anchor.startswith("said-")
 
 
 def test_the_data_of_a_page_have_every_stop_with_its_changes() -> None:
-    block = unpacked(step_block(first_section(played().trace())))
+    block = unpacked(step_block(first_section(played().trace()), played().trace().machine))
     assert [frame[1] for frame in block["frames"]] == [-1, 3, 6]
     assert [stop["inside"] for stop in block["stops"]] == [0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0]
     seen = [(at, *variable) for at, stop in enumerate(block["stops"]) for variable in stop["seen"]]

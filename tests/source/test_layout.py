@@ -34,7 +34,7 @@ def cut(text: str = LECTURE) -> CutSource:
 
 def test_function_body_is_cut_into_segments() -> None:
     source = cut()
-    segments = source.body(source.parsed.function("f"))
+    segments = source.body(source.parsed.functions.get("f"))
     kinds = {(True, False): "narrative", (False, True): "hidden", (False, False): "code"}
     assert [(s.first, s.last, len(s.statements), kinds[s.narrative, s.hidden]) for s in segments] == [
         (5, 5, 1, "hidden"),  # the docstring
@@ -79,7 +79,7 @@ def test_return_after_narrative_belongs_to_it() -> None:
         "from trace_tools import text\ndef f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n"
         "    if y:\n        return\n    if x:\n        text('some')\n        return y\n"
     )
-    body = source.body(source.parsed.function("f"))
+    body = source.body(source.parsed.functions.get("f"))
     shown = [source.lines[line - 1] for s in body if not s.narrative for line in range(s.first, s.last + 1)]
     assert shown == ["    y = x", "    if y:", "        return", "    if x:", "        return y"]
 
@@ -89,5 +89,5 @@ def test_statement_that_narrated_in_the_run_becomes_narrative() -> None:
     assert not source.narrative
     after_run = with_narrative(source, {2})
     assert after_run.narrative == {1, 2}
-    assert [s.narrative for s in after_run.body(after_run.parsed.function("f"))] == [True, True, False]
+    assert [s.narrative for s in after_run.body(after_run.parsed.functions.get("f"))] == [True, True, False]
     assert with_narrative(source, ()) is source

@@ -106,9 +106,9 @@ def test_numbers_lines_and_functions_of_statements(text: str, described: Callabl
 
 def test_function_returns_the_last_definition() -> None:
     source = parse_source("def f(): pass\ndef f(): pass\nclass g: pass\n", "lecture.py")
-    function = source.function("f")
+    function = source.functions.get("f")
     assert function is not None and function.line == 2
-    assert source.function("g") is None
+    assert source.functions.get("g") is None
     methods = parse_source(FUNCTIONS, "lecture.py").functions
     assert [*methods] == ["Block.forward", "Block.forward.inner", "Block.forward.Local.m", "main"]
 

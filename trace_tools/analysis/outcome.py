@@ -147,6 +147,8 @@ def violations(trace: Trace) -> list[str]:
             lines.append(f"the measured {peak.name} peak is {peak.per_second / sheet:.2f} times the datasheet's")
     found: dict[str, list[tuple[float, int, str]]] = {}
     for step in (event for event in trace.steps if isinstance(event, Step)):
+        if not (step.meters or step.measured or step.device_ns):
+            continue
         for problem, excess, words in _impossible(step, trace.machine, most):
             found.setdefault(problem, []).append((excess, step.line, words))
     for problem, violating in found.items():

@@ -14,7 +14,6 @@ The texts are made here, so that the script needs no formulas.
 
 from __future__ import annotations
 
-import statistics
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any
 from trace_tools.analysis.rates import Floor, floor_in_words, floor_of
 from trace_tools.machines.peaks import KnownMachine
 from trace_tools.pages.document import Section, rows_shown
-from trace_tools.pages.margin import UNLIKE, timed, worth_saying
+from trace_tools.pages.margin import UNLIKE, worth_saying
 from trace_tools.presentation.page_shell import packed
 from trace_tools.trace.model import Step
 from trace_tools.util import formats
@@ -40,8 +39,7 @@ def results_block(section: Section) -> str:
             continue
         code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
         turns[code] += 1
-        timing = typical.timing if (typical := timed(row)) is not None else None
-        ns = statistics.median(timing.samples_ns) if timing is not None else None
+        ns = row.typical.median_ns if row.typical is not None else None
         notes = [[n.kind, n.label, n.name, n.text] for n in row.beside if n.kind in RESULTS]
         lines.append([f"{code}:{turns[code]}", row.anchor, ns, notes])
     return packed(lines)
@@ -51,9 +49,8 @@ def timed_lines(section: Section) -> dict[str, list[Step]]:
     """Return the executions of each timed line, by its anchor."""
     steps: dict[str, list[Step]] = {}
     for row in rows_shown(section.blocks):
-        typical = timed(row)
-        if typical is not None and worth_saying(typical):
-            steps[row.anchor] = [execution.step for execution in row.executions]
+        if row.typical is not None and worth_saying(row.typical):
+            steps[row.anchor] = [e.step for e in row.executions if e.step.meters or e.step.measured]
     return steps
 
 

@@ -12,6 +12,7 @@ Meters, Narrative) are the trace's own.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -52,12 +53,36 @@ class Execution:
     """One execution of a row's statements: its step, with times and rates on its machine."""
 
     step: Step
-    timing: Timing | None
-    rates: tuple[Rate, ...]
-    no_rate: str | None  # why its time gives no rate
-    sometimes: str | None = None  # in how many of the timed runs it ran, if not in all
+    machine: Machine
     failure: Failure | None = None
+    timed_runs: int | None = None  # of the trace
     calls: tuple[Call, ...] = ()
+
+    @property
+    def timing(self) -> Timing | None:
+        """The time of its step."""
+        return timing_of(self.step, self.machine)
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The rates that it achieved."""
+        return rates_of(self.step, self.timing, self.machine)
+
+    @property
+    def no_rate(self) -> str | None:
+        """Why its time gives no rate."""
+        return why_no_rate(self.step, self.timing)
+
+    @property
+    def median_ns(self) -> float | None:
+        """The median of its times; None without a time, or if only its launch was timed."""
+        timing = self.timing
+        return None if timing is None or timing.clock == "launch" else statistics.median(timing.samples_ns)
+
+    @property
+    def sometimes(self) -> str | None:
+        """In how many of the timed runs it ran, if not in all."""
+        return in_runs("ran", self.step.runs, self.timed_runs)
 
     @property
     def values(self) -> Sequence[tuple[str, Value]]:
@@ -76,14 +101,6 @@ class Execution:
         """Return whether anything was inspected, claimed or printed in it or in its calls."""
         step = self.step
         return bool(step.values or step.claim or step.stdout or step.warnings) or any(c.observed for c in self.calls)
-
-
-def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
-    """Return the execution of one step, for a trace with so many timed runs; the caller adds its calls."""
-    timing = timing_of(step, machine)
-    rates = rates_of(step, timing, machine)
-    sometimes = in_runs("ran", step.runs, timed_runs)
-    return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +155,26 @@ class CodeRow:
     def salient(self) -> tuple[Execution, ...]:
         """The executions that the page shows."""
         return salient(self.executions)
+
+    @cached_property
+    def timed(self) -> tuple[Execution, ...]:
+        """The executions with a time, from the shortest to the longest."""
+        times = [(ns, number) for number, e in enumerate(self.executions) if (ns := e.median_ns) is not None]
+        return tuple(self.executions[number] for _, number in sorted(times))
+
+    @property
+    def typical(self) -> Execution | None:
+        """The execution with the median time, which represents the row."""
+        return self.timed[len(self.timed) // 2] if self.timed else None
+
+    @cached_property
+    def has_trouble(self) -> bool:
+        """Whether a claim failed, or an uncaught exception began, in its statements themselves."""
+        return any(
+            (e.failure is not None and e.failure.origin and not e.failure.caught)
+            or (e.step.claim is not None and not e.step.claim.held)
+            for e in self.executions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +295,8 @@ class Stop:
     inside: int  # number of following stops that happened during it
     outputs: int  # number of outputs that `@animate` reveals one at a time
     variables: tuple[Seen, ...]
-    execution: Execution
+    step: Step
+    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,10 +506,4 @@ def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:
 
 def first_trouble(blocks: Sequence[Block]) -> str | None:
     """Return the anchor of the first shown row with a failed claim or the origin of an uncaught exception."""
-    for row in rows_shown(blocks):
-        for execution in row.executions:
-            failure, claim = execution.failure, execution.step.claim
-            raised = failure is not None and failure.origin and not failure.caught
-            if raised or (claim is not None and not claim.held):
-                return row.anchor
-    return None
+    return next((row.anchor for row in rows_shown(blocks) if row.has_trouble), None)

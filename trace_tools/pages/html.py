@@ -117,7 +117,8 @@ class HtmlWriter:
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
-        data = json.dumps({"steps": step_block(section), "lines": results_block(section), "floors": floored})
+        steps = step_block(section, self._document.machine)
+        data = json.dumps({"steps": steps, "lines": results_block(section), "floors": floored})
         return page, f"page.section = {data};\n{explorations.script(_explored(section))}"
 
     def index(self) -> str:

@@ -198,28 +198,26 @@ def _time(row: CodeRow) -> list[MarginNote]:
     A time that includes measuring, is short, or varied much between the runs teaches nothing: then the FLOPs remain,
     or the times of the calls that it measured.
     """
-    typical = timed(row)
+    typical = row.typical
     if typical is None or typical.timing is None or not worth_saying(typical):
         return []
     details, samples = tuple(measured(typical)), typical.timing.samples_ns
     if typical.step.harness and typical.timing.clock != "call":
         calls = sorted(1e9 * statistics.median(call.seconds) for call in typical.step.measured or () if call.seconds)
         return [MarginNote("time", "", f"{_range_of(calls)} a call", facts=details)] if calls else []
-    with_time = [e for e in row.executions if _has_time(e)]
-    each = " a call" if typical.timing.clock == "call" else " each" if len(with_time) > 1 else ""
+    each = " a call" if typical.timing.clock == "call" else " each" if len(row.timed) > 1 else ""
     text = formats.spread(samples) + each
-    ordered = sorted(map(_median_ns, [*with_time, typical]))
-    least, most = ordered[0], ordered[-1]
+    least, most = row.timed[0].median_ns or 0.0, row.timed[-1].median_ns or 0.0
     if most > UNLIKE * least:  # no execution is representative
-        text = _range_of(ordered) + (each or " each")
-    flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
+        text = _range_of([least, most]) + (each or " each")
+    flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in row.timed}) == 1 else None
     if flops:
         text += f" · {flops}"
     if typical.step.compiled:
         text += " · with compilation"
     short = statistics.median(samples) < AT_ONCE_NS and not typical.step.measured
     if short or formats.half_range(samples) >= AT_ONCE_WITHIN:
-        text = flops + (" each" if len(with_time) > 1 else "") if flops else ""
+        text = flops + (" each" if len(row.timed) > 1 else "") if flops else ""
     return [MarginNote("time", "", text, facts=details, timing=typical.timing)] if text else []
 
 
@@ -257,27 +255,13 @@ def _flops(execution: Execution) -> str | None:
     return flops_in_words(counts) if counts is not None and counts.flops else None
 
 
-def timed(row: CodeRow) -> Execution | None:
-    """Return the execution with the median time, which represents a row."""
-    executions = [e for e in row.executions if _has_time(e)]
-    return sorted(executions, key=_median_ns)[len(executions) // 2] if executions else None
-
-
 def worth_saying(execution: Execution) -> bool:
     """Return whether the time of an execution is worth a note."""
     step = execution.step
     if step.measured or (step.annotated and _flops(execution)):
         return True
     annotated = step.annotated and step.claim is None
-    return _median_ns(execution) >= (WORTH_SHOWING_ANNOTATED_NS if annotated else WORTH_SHOWING_NS)
-
-
-def _has_time(execution: Execution) -> bool:
-    return execution.timing is not None and execution.timing.clock != "launch"
-
-
-def _median_ns(execution: Execution) -> float:
-    return statistics.median(execution.timing.samples_ns) if execution.timing is not None else 0.0
+    return (execution.median_ns or 0.0) >= (WORTH_SHOWING_ANNOTATED_NS if annotated else WORTH_SHOWING_NS)
 
 
 _CLOCKS = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}

@@ -3,7 +3,7 @@
     section.stepping = stepping(lecture, "tensors", anchors)
     section.stepping.stops[41].anchor       "L216": the row to highlight
     section.stepping.stops[41].variables    the values observed after that statement
-    step_block(section)                     "eNq1W…", for `player.js`
+    step_block(section, machine)            "eNq1W…", for `player.js`
 
 A stop shows the state after its statement. Values observed on the line of a call are therefore known at that line, and
 not inside the call. If a statement is not on the page (its call is only named), its stop uses the row with the same
@@ -21,12 +21,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trace_tools.analysis import summaries
+from trace_tools.analysis.rates import timing_of
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, Seen, Stepping, Stop
 from trace_tools.pages.margin import three_digits
 from trace_tools.presentation.page_shell import packed
 from trace_tools.source.directives import RETURN
-from trace_tools.trace.model import Frame, Step, Value
+from trace_tools.trace.model import Frame, Machine, Step, Value
 from trace_tools.util import formats
 
 PRINTED = 600  # characters of output at a stop
@@ -48,14 +49,14 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     lines = dict(anchors.lines)
     for step in steps:  # a line of narrative may be shown in another call only
         if step.id in anchors.narration_only:
-            lines.setdefault(lecture.lines[step.id], anchors.narration_only[step.id])
+            lines.setdefault(lecture.line(step), anchors.narration_only[step.id])
 
     def anchor(step: Step) -> tuple[str, bool]:
         """Return the anchor of a step, and whether it is its own line; else it belongs to its nearest caller."""
         at: Step | None = step
         while at is not None and at.frame in tree.frames:
             position = anchors.rows.get(at.id) or anchors.fallbacks.get(at.id)
-            position = position or lines.get(lecture.lines[at.id])
+            position = position or lines.get(lecture.line(at))
             if position is not None:
                 return position, at is step
             caller = tree.frames[at.frame].of
@@ -65,19 +66,20 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stops = []
     for index, step in enumerate(steps):
         where, own = anchor(step)
-        directives = lecture.edition.source.directives.get(step.statement, ())
+        directives = lecture.edition.source.directives.get(step.statement, ()) if step.narrative else ()
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(
                 number=index + 1,
                 frame=number[step.frame],
                 anchor=where,
-                line=lecture.lines[step.id],
-                code="" if own else lecture.code(step),
+                line=lecture.line(step),
+                code="" if own else formats.one_line(lecture.code(step), 120),
                 inside=inside[index],
                 outputs=len(step.narrative or ()) if animated else 0,
                 variables=tuple(variables[index]),
-                execution=lecture.executions[step.id],
+                step=step,
+                failure=lecture.failure(step),
             )
         )
     stack = []
@@ -163,22 +165,22 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
 # --- packed ---
 
 
-def step_block(section: Section) -> str:
+def step_block(section: Section, machine: Machine) -> str:
     """Return the stops of a section as a text for the script of its page."""
     stepping = section.stepping
     return packed(
         {
             "frames": stepping.frames,
-            "stops": list(map(_written, stepping.stops)),
+            "stops": [_written(stop, machine) for stop in stepping.stops],
             "shared": section.shared,
             "narrations": stepping.narrations,
         }
     )
 
 
-def _written(stop: Stop) -> dict[str, Any]:
+def _written(stop: Stop, machine: Machine) -> dict[str, Any]:
     """Return a stop as plain data for the script, which needs no formulas and no formats."""
-    step, timing, time = stop.execution.step, stop.execution.timing, ""
+    step, timing, time = stop.step, timing_of(stop.step, machine), ""
     live = step.meters.live_bytes if step.meters is not None else None
     if timing is not None and timing.clock != "launch":
         time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
@@ -186,7 +188,7 @@ def _written(stop: Stop) -> dict[str, Any]:
         "frame": stop.frame,
         "anchor": stop.anchor,
         "line": stop.line,
-        "code": formats.one_line(stop.code, 120),
+        "code": stop.code,
         "same": f"{stop.frame} {step.statement}",  # one statement in one call
         "execution": step.execution,
         "inside": stop.inside,
@@ -211,7 +213,7 @@ def _seen(name: str, value: Value | None, change: str, *, argument: bool = False
 
 def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
     """Yield the notes of a stop: its claim's result, its exception, output and warnings."""
-    step, failure = stop.execution.step, stop.execution.failure
+    step, failure = stop.step, stop.failure
     if step.claim is not None:
         yield NOTES.index("held" if step.claim.held else "failed"), summaries.claim_summary(step.claim)
     if failure is not None:

@@ -116,8 +116,7 @@ def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
     """Yield the points of inspected or measured statements that were timed and counted."""
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""
-        annotated = any(e.step.annotated or e.step.measured for e in row.executions)
-        for execution in row.salient if annotated else ():
+        for execution in row.salient:
             yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
@@ -128,7 +127,7 @@ def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[Memor
     """
     points = []
     for stop in stops:
-        meters = stop.execution.step.meters
+        meters = stop.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None

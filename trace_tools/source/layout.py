@@ -6,7 +6,7 @@ A segment is one row of a page: a simple statement, the header of a compound one
 narrative.
 
     source = cut_source("from trace_tools import text\ndef f():\n    text('a')\n    x = 1  # @inspect x\n", "l.py")
-    [s.narrative for s in source.body(source.parsed.function("f"))]   # [True, False]
+    [s.narrative for s in source.body(source.parsed.functions.get("f"))]   # [True, False]
     source.lines[3]                                                   # "    x = 1"
 """
 

@@ -55,7 +55,7 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
     try:
         refuse_what_cannot_run(source)
         errors += _wrong_names(source, directives)
-        main = source.function(main_of(source))
+        main = source.functions.get(main_of(source))
         if main is not None and not sections(source):
             text = f"`{qualified_name(main)}` calls no function of the lecture; expected a call for each section"
             errors.append(LectureError(path, main.line, text))
@@ -90,7 +90,7 @@ def refuse_what_cannot_run(source: ParsedSource) -> None:
         raise LectureError(source.path, error.lineno, not_valid(error)) from None
     except (RecursionError, MemoryError, ValueError):  # the run reports its own limits
         pass
-    main = source.function(uncalled_main(source) or "")
+    main = source.functions.get(uncalled_main(source) or "")
     node = main.node if main is not None else None
     if not isinstance(node, FUNCTIONS) or node.decorator_list:  # the decorator decides what runs
         return
@@ -130,7 +130,7 @@ def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Itera
 
 def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError]:
     """Yield an error for each function with narrative calls and without parameters that nothing in the file names."""
-    if source.function(main) is None:
+    if source.functions.get(main) is None:
         return
     parts = [*ast.walk(source.tree)]
     named = {part.id for part in parts if isinstance(part, ast.Name)}

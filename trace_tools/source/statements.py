@@ -18,6 +18,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from trace_tools.errors import LectureError
@@ -44,7 +45,7 @@ class Statement:
     end_line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParsedSource:
     """A source file with its syntax tree and its statements in the order of their numbers."""
 
@@ -58,7 +59,7 @@ class ParsedSource:
     prose: tuple[Prose, ...] = ()  # of a script
     aside: frozenset[int] = frozenset()  # lines of a script that mark its cells or hold prose
 
-    @property
+    @cached_property
     def numbered(self) -> tuple[Statement, ...]:
         """The statements and the cells, in the order of their numbers."""
         return (*self.statements, *self.cells)
@@ -76,10 +77,6 @@ class ParsedSource:
             end = node.end_col_offset if node.end_lineno == node.lineno else None
             codes[number] = lines[node.lineno - 1].encode()[:end].decode(errors="replace").strip()
         return codes
-
-    def function(self, name: str) -> Statement | None:
-        """Return the `def` statement with this qualified name."""
-        return self.functions.get(name)
 
 
 def qualified_name(definition: Statement) -> str:
@@ -127,7 +124,7 @@ def functions_called_by(source: ParsedSource, function: str) -> list[str]:
     called: dict[str, None] = {}
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and source.function(node.id):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and source.functions.get(node.id):
             called.setdefault(node.id)
         if isinstance(node, ast.Call):
             visit(node.func)
@@ -139,7 +136,7 @@ def functions_called_by(source: ParsedSource, function: str) -> list[str]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    definition = source.function(function)
+    definition = source.functions.get(function)
     for child in ast.iter_child_nodes(definition.node) if definition is not None else ():
         visit(child)
     return list(called)

@@ -138,7 +138,7 @@ class _Instrumenter:
         self.source = source
         self.skipped = skipped
         self.main = main_of(source)
-        definition, named = source.function(self.main), set(sections(source)) if keep_going else set()
+        definition, named = source.functions.get(self.main), set(sections(source)) if keep_going else set()
         body: list[ast.stmt] = definition.node.body if definition is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
         if keep_going:

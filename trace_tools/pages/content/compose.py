@@ -131,12 +131,13 @@ def _section(
     anchors = Anchors(blocks)
 
     def where(step: Step) -> tuple[str, int, str]:
-        line = ran.lines[step.id]
+        line = ran.line(step)
         anchor = anchors.rows.get(step.id) or anchors.lines.get(line, "")
         return brief_code(ran.code(step)), line, anchor
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
-    failure = ran.executions[caller.id].failure if caller is not None else None
+    execution = ran.execution(caller) if caller is not None else None
+    failure = execution.failure if execution is not None else None
     return Section(
         number=number,
         slug=slug,
@@ -145,7 +146,7 @@ def _section(
         blocks=blocks,
         headings=tuple(_headings(blocks)),
         claims=_claims(ran, function, anchors),
-        timing=ran.executions[caller.id].timing if caller is not None else None,
+        timing=execution.timing if execution is not None else None,
         stepping=stepping(ran, function, anchors),
         times=statement_times(ran.tree, calls, where, ran.narrating),
         shared=shared_storages(blocks),
@@ -303,7 +304,7 @@ class _Composer:
         gathered = not depth and any(one.name == "deeper" for one in directives)  # below the heading "Deeper"
         executions = []
         for step in steps:
-            execution = self._ran.executions[step.id]
+            execution = self._ran.execution(step)
             frames = [called for called in tree.calls(step.id) if called.function != tree.main_name]
             calls = tuple(self.call(called, depth + gathered) for called in frames) if depth < DEEPEST else ()
             executions.append(replace(execution, calls=calls) if calls else execution)
@@ -510,7 +511,7 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
         step = failed[0] if failed else steps[-1]
         assert step.claim is not None
         anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
-        lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps)))
+        lines.append(ClaimLine(anchor, ran.line(step), step.claim, len(steps)))
     return tuple(lines)
 
 

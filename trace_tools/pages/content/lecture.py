@@ -1,8 +1,8 @@
 """Match a trace with the text of its pages: the execution of each step, and its line in the text.
 
     lecture = lecture_of(trace, lecture_text)
-    lecture.lines[step.id], lecture.code(step)      216, "y = x @ w"
-    lecture.executions[step.id].rates               achieved rates, with the machine's roofline
+    lecture.line(step), lecture.code(step)      216, "y = x @ w"
+    lecture.execution(step).rates               achieved rates, with the machine's roofline
 
 The later stages read this instead of the trace.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trace_tools.pages.content.shown_source import ShownSource, shown_source
-from trace_tools.pages.document import Execution, Failure, execution
+from trace_tools.pages.document import Execution, Failure
 from trace_tools.source.cells import Cell
 from trace_tools.source.layout import with_narrative
 from trace_tools.source.statements import FUNCTIONS, Statement, title_and_rest
@@ -31,8 +31,6 @@ class Lecture:
     trace: Trace
     tree: Tree
     edition: ShownSource  # its text
-    executions: Mapping[int, Execution]  # by step; its calls are added where they are shown
-    lines: Mapping[int, int]  # by step: its line in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
     narrating: frozenset[int] = frozenset()  # statements of the trace that only make narrative calls
 
@@ -43,9 +41,26 @@ class Lecture:
         doc = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else doc
         return title_and_rest(doc) if doc else (formats.readable(function.rpartition(".")[2]), "")
 
+    def line(self, step: Step) -> int:
+        """Return a step's line in the text."""
+        return self.edition.statement(step).line
+
     def code(self, step: Step) -> str:
         """Return a step's line of code."""
-        return self.edition.code(self.lines[step.id])
+        return self.edition.code(self.line(step))
+
+    def execution(self, step: Step) -> Execution:
+        """Return the execution of a step; its calls are added where they are shown."""
+        return Execution(step, self.trace.machine, self.failure(step), self.trace.run.timed_runs)
+
+    def failure(self, step: Step) -> Failure | None:
+        """Return the exception that left a step."""
+        raised, tree, lines = step.raised, self.tree, self.edition.lines
+        if raised is None:
+            return None
+        origin, waited = (line and lines.get(line, line) for line in (raised.origin_line, raised.waited_line))
+        caught, survived = tree.caught(step), tree.survived(step)
+        return Failure(raised.type, raised.message, caught, tree.is_origin(step), origin, survived, waited)
 
 
 def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
@@ -56,12 +71,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     edition = shown_source(trace.source, text)
     trace = _reworded(trace, edition.reworded)
     tree = Tree(trace)
-    executions: dict[int, Execution] = {}
-    lines: dict[int, int] = {}
     definitions: dict[int, Statement | None] = {}
-
-    def line_now(line: int | None) -> int | None:
-        return line if line is None else edition.lines.get(line, line)
 
     for frame in tree.frames.values():
         steps = tree.steps_of(frame.frame)
@@ -75,24 +85,9 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
         elif first is not None:  # by executed code, because a name may have several definitions
             definitions[frame.frame] = edition.source.enclosing(first.number)
         else:
-            definitions[frame.frame] = edition.source.parsed.function(frame.function)
-        for step in steps:
-            failure = None
-            if step.raised is not None:
-                raised = step.raised
-                failure = Failure(
-                    raised.type,
-                    raised.message,
-                    caught=tree.caught(step),
-                    origin=tree.is_origin(step),
-                    line=line_now(raised.origin_line),
-                    survived=tree.survived(step),
-                    waited_line=line_now(raised.waited_line),
-                )
-            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
-            lines[step.id] = edition.statement(step).line
+            definitions[frame.frame] = edition.source.parsed.functions.get(frame.function)
     edition = replace(edition, source=with_narrative(edition.source, _emitting(tree, edition)))
-    return Lecture(trace, tree, edition, executions, lines, definitions, narrating(trace.source))
+    return Lecture(trace, tree, edition, definitions, narrating(trace.source))
 
 
 def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
