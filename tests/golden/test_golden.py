@@ -59,10 +59,8 @@ def plain(page: str) -> str:
 
 
 def without_plots(text: str) -> str:
-    """Return a text with only the title and the description of plots, which matplotlib draws."""
-    return re.sub(
-        r'(aria-labelledby="fig\d+n?-[^>]*>).*?(<title id="fig.*?</desc>).*?</svg>', r"\1\2</svg>", text, flags=re.S
-    )
+    """Return a text with only the description of plots, which matplotlib draws."""
+    return re.sub(r'(<svg [^>]*viewBox="[^"]*" width=[^>]*>).*?</svg>', r"\1</svg>", text, flags=re.S)
 
 
 def data_of(script: str) -> str:

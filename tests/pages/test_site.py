@@ -246,7 +246,7 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
     assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
     assert re.search(r'href="cpu/00-counting.html">Start reading <small>1 min</small>', page)
-    assert ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
+    assert 'aria-label="The best. ' in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
     for written in (page, text):
         assert "You can count: it is easy." in written and "And more" not in written and "The question" not in written
         assert "It is long. How long?" in written

@@ -13,7 +13,7 @@ def read(figure: str | None) -> Element:
     assert figure is not None
     root = fromstring(figure)
     plain = re.sub(r"<a [^>]*>|<g>", "<g>", figure).replace("</a>", "</g>")
-    cleaned = clean(plain.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" '), "x", "t", "d")
+    cleaned = clean(plain.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" '), "x", "d")
     assert cleaned is not None
     for tag in ("rect", "path", "circle", "line", "text"):
         drawn = [e for e in root.iter(tag) if e.attrib or (e.text or "").strip()]

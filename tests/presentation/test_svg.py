@@ -47,7 +47,7 @@ def within(inner: str) -> str:
 
 @each("inner", HOSTILE)
 def test_cleaned_figures_run_and_load_nothing(inner: str) -> None:
-    cleaned = clean(within(inner), "fig1", 'A "title" </title><script>', "x")
+    cleaned = clean(within(inner), "fig1", 'A "title" </title><script>')
     assert cleaned is not None and "<script" not in cleaned
     for element in fromstring(cleaned).iter():
         assert element.tag in {"svg", "title", "desc", "rect", "text", "use", "image", "g", "defs", "path"}
@@ -70,13 +70,13 @@ def test_cleaned_figures_run_and_load_nothing(inner: str) -> None:
     ],
 )
 def test_malformed_unsafe_or_huge_svg_is_refused(source: str) -> None:
-    assert clean(source, "fig1", "", "") is None
+    assert clean(source, "fig1", "") is None
 
 
 def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
     inner = '<defs><clipPath id="c"><rect/></clipPath></defs>'
     inner += '<g style="fill: #000000; stroke: #2f6fdd; clip-path: url(#c)"><rect/></g>'
-    cleaned = clean(within(inner), "fig7", "t", "d") or ""
+    cleaned = clean(within(inner), "fig7", "d") or ""
     assert 'id="fig7-c"' in cleaned and 'clip-path="url(#fig7-c)"' in cleaned
     assert 'fill="currentColor"' in cleaned and "var(--s1, #2f6fdd)" in cleaned
     assert 'width="133" height="67"' in cleaned  # points are 4/3 of a pixel
@@ -109,7 +109,7 @@ def figures() -> tuple[str, str]:
     with matplotlib.rc_context({"svg.hashsalt": "a", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
         matplotlib_figure().savefig(written, format="svg", metadata={"Date": None})
     source = written.getvalue()
-    return source[source.index("<svg") :], clean(source, "fig1", "A title", "What it shows") or ""
+    return source[source.index("<svg") :], clean(source, "fig1", "What it shows") or ""
 
 
 def test_cleaned_figures_are_shorter_and_keep_text_and_references(figures: tuple[str, str]) -> None:

@@ -63,13 +63,6 @@ def test_marking_numbers_does_not_change_the_text(text: str) -> None:
         assert re.search(rf">{re.escape(number)}<span role|[ >;]{re.escape(number)}: ", page), number
 
 
-def test_ranges_at_invalid_positions_are_skipped() -> None:
-    invalid = [Varied(["1"], start=start, end=end) for start, end in ((5, 99), (3, 2), (-4, 2))]
-    assert to_html("Just 1.", varied=[*invalid, Varied(["1"])]) == to_html("Just 1.")
-    overlapping = [Varied(["1"], start=0, end=3), Varied(["2"], start=2, end=4)]
-    assert to_html("1234", varied=overlapping).count("tooltip") == 1
-
-
 @each(
     ("samples", "cold", "expected"),
     [

@@ -127,7 +127,6 @@ class MarginNote:
     value: Value | None = None
     facts: tuple[tuple[str, str], ...] = ()
     link: str | None = None  # address: "#anchor" on the page
-    timing: Timing | None = None  # drawn as a figure of its samples
     index: int | None = None  # of a value: its index among those of the execution, or among the call's arguments
     call: Call | None = None  # shown under the row
     collapsed: bool = False  # shown on demand: a claim without news, a time too short to matter

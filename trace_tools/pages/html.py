@@ -51,10 +51,10 @@ from trace_tools.pages.player import step_block
 from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import section_figures, views_of
 from trace_tools.presentation import prose
-from trace_tools.presentation.charts.distributions import histogram, samples
-from trace_tools.presentation.charts.storage import Views, storage
+from trace_tools.presentation.charts.histogram import histogram
 from trace_tools.presentation.page_shell import IMAGES, Assets, allowed, assets, highlighted
 from trace_tools.presentation.report import templates_with_reports
+from trace_tools.presentation.storage import Views, storage
 from trace_tools.trace.model import Explore, Image, Step, Trace, Value
 from trace_tools.util.interpreter import collector_paused
 
@@ -78,7 +78,7 @@ ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
-    templates.filters |= {"counted_once": counted_once, "tables": summaries.tables}
+    templates.filters |= {"counted_once": counted_once, "tables": summaries.tables, "histogram": histogram}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
         "small": summaries.is_small,
@@ -324,17 +324,12 @@ class _HtmlPage:
             return Markup("")
         return Markup(' data-cells="{} {}"').format(label, " ".join(map(str, (tensor.offset or 0, *tensor.strides))))
 
-    def drawn(self, note: MarginNote) -> Markup:
-        """Return the figure in the details of a note: samples, the storage, or a histogram."""
-        value = note.value
-        tensor = value.tensor if value is not None else None
-        drawn = samples(note.timing) if note.timing is not None else None
-        if tensor is not None and tensor.storage is not None:
-            drawn = storage(note.name, tensor, self._views.get(tensor.storage, ()))
-        if drawn is None and tensor is not None and tensor.statistics is not None:
-            drawn = histogram(tensor.statistics)
-        box = '<div class="drawnbox" tabindex="0" role="group" aria-label="Figure">{}</div>'
-        return Markup(box).format(Markup(drawn)) if drawn else Markup("")
+    def stored(self, note: MarginNote) -> tuple[summaries.ElementGrid, list[str]] | None:
+        """Return the storage of a note's tensor, and what there is to say of it."""
+        tensor = note.value.tensor if note.value is not None else None
+        if tensor is None or tensor.storage is None:
+            return None
+        return storage(note.name, tensor, self._views.get(tensor.storage, ()))
 
     @cached_property
     def _highlighted(self) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ def _time(row: CodeRow) -> list[MarginNote]:
     short = statistics.median(samples) < AT_ONCE_NS and not typical.step.measured
     if short or formats.half_range(samples) >= AT_ONCE_WITHIN:
         text = flops + (" each" if len(row.timed) > 1 else "") if flops else ""
-    return [MarginNote("time", "", text, facts=details, timing=typical.timing)] if text else []
+    return [MarginNote("time", "", text, facts=details)] if text else []
 
 
 def _range_of(times_ns: Sequence[float]) -> str:

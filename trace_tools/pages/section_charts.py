@@ -26,11 +26,10 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import RoofPoint, roof_of, roofline
-from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.presentation.report import Chart
+from trace_tools.presentation.storage import Views, window
 from trace_tools.util import formats
 
-TIME, MEMORY, ROOF = "Where the time went", "Memory, line by line", "Roofline"
 LEAST_POINTS = 3  # fewer under a roofline show nothing that the notes do not say
 UNDER = " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte."
 ABOVE = (
@@ -53,13 +52,13 @@ def section_figures(section: Section, document: Document) -> list[Chart]:
         "Bytes of tensors, counted in a run of its own. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    name, codes = f"{section.slug}-memory", {r.anchor: brief_code(r.lines[0].text) for r in rows_shown(section.blocks)}
+    codes = {r.anchor: brief_code(r.lines[0].text) for r in rows_shown(section.blocks)}
     memories = memory_points(section.stepping.stops, codes)
     most = max(memories, key=lambda point: point.peak_bytes, default=None)
     title = f"Tensors take at most {formats.byte_size(most.peak_bytes, 3)}, at {most.name}" if most else ""
     return _drawn(
         _where_time_went(tree, section.slug, time_caption + HOST * (document.machine.device != "cpu")),
-        (name, title, memory(memories, name, MEMORY), memory_caption),
+        (f"{section.slug}-memory", title, memory(memories), memory_caption),
         _under_the_roof(document, section_points(section), section.slug, "Statements"),
     )
 
@@ -89,25 +88,25 @@ def _drawn(*figures: _Drawn) -> list[Chart]:
 
 def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7) -> _Drawn:
     """Draw where time went, if it is long enough to be worth a figure."""
-    name, longest = f"{page}-time", max(root.inside, key=lambda time: time.ns, default=root)
+    longest = max(root.inside, key=lambda time: time.ns, default=root)
     share, whole = formats.percent(longest.ns / max(root.ns, 1)), formats.duration(root.ns)
     title = f"“{formats.one_line(longest.code, 60)}” takes {share} of {whole}"
-    return name, title, flame(root, name, TIME, rows) if root.ns >= WORTH_SHOWING_NS else None, caption
+    return f"{page}-time", title, flame(root, rows) if root.ns >= WORTH_SHOWING_NS else None, caption
 
 
 def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:
     """Draw points under the roofline; few of them, or points far below it, do not justify a figure."""
-    roof, name = roof_of("here", document.machine, points), f"{page}-roofline"
+    roof = roof_of("here", document.machine, points)
     near = [point for point in roof.points if not roof.is_far(point)]
     enough = len({formats.number(point.intensity, 2) for point in near}) >= LEAST_POINTS
     shares = sorted((p.flops_per_second / over, p.name) for p in near if (over := roof.over(p)))
     ends = [f"“{formats.one_line(code, 40)}” {formats.percent(share)}" for share, code in (shares[-1:] + shares[:1])]
     under = UNDER + ABOVE * (shares[-1][0] > 1) if shares else NO_ROOF
-    title = f"{ends[0]} of its roof, {ends[1]}" if shares else ROOF
+    title = f"{ends[0]} of its roof, {ends[1]}" if shares else "Roofline"
     return (
-        name,
+        f"{page}-roofline",
         title,
-        roofline([roof], name, ROOF) if enough else None,
+        roofline([roof]) if enough else None,
         f"{what} whose FLOPs and bytes were counted.{under}",
     )
 

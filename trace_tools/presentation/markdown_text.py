@@ -78,9 +78,7 @@ def joined(parts: Iterable[str]) -> str:
 
 def folded(title: str, inner: Iterable[str]) -> list[str]:
     """Fold blocks under a title, in `<details>`; backticks in the title become `<code>`."""
-    shown = html.escape(title)
-    for _ in range(shown.count("`") // 2):
-        shown = shown.replace("`", "<code>", 1).replace("`", "</code>", 1)
+    shown = re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(title))
     return [f"<details><summary>{shown}</summary>", *inner, "</details>"]
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
+from inspect import cleandoc
 from itertools import chain, pairwise
 from typing import Any
 from urllib.parse import urlsplit
@@ -89,10 +90,7 @@ def parse(markdown: str) -> list[Token]:
 
 def dedented(markdown: str) -> str:
     """Return a text without the common indentation of a triple-quoted string."""
-    lines = markdown[:LONGEST].expandtabs(4).split("\n")
-    margin = min((len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()), default=0)
-    text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
-    return formats.visible(text.replace("\r\n", "\n"))
+    return formats.visible(cleandoc(markdown[:LONGEST].expandtabs(4).replace("\r\n", "\n")))
 
 
 def headings(markdown: str) -> list[tuple[int, str]]:

@@ -27,17 +27,11 @@ def with_ranges(render: Callable[[str], str], markdown: str, varied: Sequence[Va
 
     Where marks would change how the text is read, as for the "1." of a list, the line below describes all numbers.
     """
-    numbers: list[Varied] = []  # in the text, in order, without overlaps
-    for one in sorted(varied, key=lambda v: v.start or 0):
-        after = numbers[-1].end or 0 if numbers else 0
-        if one.start is not None and one.end is not None and after <= one.start < one.end <= len(markdown):
-            numbers.append(one)
-    parts, at = [], 0
-    for n, one in enumerate(numbers):
-        parts += [markdown[at : one.start], chr(FIRST + n), markdown[one.start : one.end], CLOSE]
-        at = one.end or 0
+    numbers, marked = sorted(varied, key=lambda one: one.start or 0), markdown
+    for n, one in reversed([*enumerate(numbers)]):
+        marked = f"{marked[: one.start]}{chr(FIRST + n)}{markdown[one.start : one.end]}{CLOSE}{marked[one.end :]}"
     plain = render(markdown)
-    page = _UNMARKABLE.sub(lambda part: _MARKS.sub("", part[0]), render("".join([*parts, markdown[at:]])))
+    page = _UNMARKABLE.sub(lambda part: _MARKS.sub("", part[0]), render(marked))
     if _MARKS.sub("", page) != plain:
         page = plain
     below = dict(enumerate(numbers))

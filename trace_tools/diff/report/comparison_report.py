@@ -246,7 +246,7 @@ def charts_of(comparison: Comparison) -> Iterator[Part]:
         roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates.lines))
         for index, side in enumerate(comparison.sides)
     ]
-    drawn = roofline.roofline(roofs, "roofs", "Rooflines")
+    drawn = roofline.roofline(roofs)
     if drawn is not None:
         warnings = [warning.text for warning in _warnings(*rates.lines)]
         title = " ".join(["Each machine's roof, and its annotated steps under it", *warnings])

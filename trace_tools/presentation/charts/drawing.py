@@ -1,9 +1,9 @@
 """Build one SVG element from shapes and text, in the page's colours, and map numbers to its pixels.
 
     drawing = Drawing(640, 200)
-    drawing.line((0, 10), (640, 10), stroke=SOFT)
+    drawing.add("path", d="M0 10H640", stroke=SOFT)
     drawing.text((4, 20), "a label", size=11)
-    drawing.svg("fig3", "Title", "What it shows")          "<svg viewBox=…><title>…"
+    drawing.svg("What it shows")                           "<svg … role="img" aria-label="What it shows">…"
     up = Scale(0, 4 * 2**20, 160, 20)                      from bytes to pixels, upwards; up(2**21) is 90.0
 
 A page contains dozens of these figures, so they are written as text: a millisecond and a few kB each, where matplotlib
@@ -20,12 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any
 
 from trace_tools.presentation.charts import svg
 from trace_tools.util import formats
 
-INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"
 PAPER = "var(--paper, none)"
 COLOURS = tuple(f"var(--s{n}, {colour})" for n, colour in enumerate(svg.PALETTE, start=1))
@@ -64,25 +63,10 @@ class Drawing:
         self.width, self.height = width, height
         self._parts: list[str] = []
 
-    def line(self, start: Point, end: Point, *, stroke: str = INK, width: float = 1, **more: Paint) -> None:
-        """Draw a straight line."""
-        (x1, y1), (x2, y2) = start, end
-        self._add("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "stroke": stroke, "stroke-width": width}, more)
-
-    def path(self, d: str, *, stroke: str = "none", fill: str = "none", width: float = 1.5, **more: Paint) -> None:
-        """Draw an SVG path; an empty one is skipped."""
-        if d:
-            outline: dict[str, Paint] = {} if stroke == "none" else {"stroke": stroke, "stroke-width": width}
-            self._add("path", {"d": d, "fill": fill, **outline}, more)
-
-    def rect(self, corner: Point, size: Point, *, fill: str = INK, **more: Paint) -> None:
-        """Draw a rectangle from its upper left corner."""
-        (x, y), (width, height) = corner, size
-        self._add("rect", {"x": x, "y": y, "width": width, "height": height, "fill": fill}, more)
-
-    def circle(self, centre: Point, radius: float, *, fill: str = INK, **more: Paint) -> None:
-        """Draw a disc."""
-        self._add("circle", {"cx": centre[0], "cy": centre[1], "r": radius, "fill": fill}, more)
+    def add(self, shape: str, *, fill: str = "none", **more: Paint) -> None:
+        """Draw a shape by its SVG element and attributes, `stroke_width=2` for `stroke-width`."""
+        named = {name.replace("_", "-"): value for name, value in more.items()}
+        self._parts.append(f"<{shape}{_attributes({'fill': fill, **named})}/>")
 
     def text(
         self, start: Point, words: str, *, size: float = 12, anchor: str = "", fill: str = "", halo: bool = False
@@ -91,53 +75,38 @@ class Drawing:
         look: dict[str, Paint] = {"x": start[0], "y": start[1], "font-size": size, "text-anchor": anchor, "fill": fill}
         if halo:
             look |= {"stroke": PAPER, "stroke-width": 3, "paint-order": "stroke"}
-        if words:
-            self._parts.append(f"<text{_attributes(look)}>{escape(words, quote=False)}</text>")
+        self._parts.append(f"<text{_attributes(look)}>{escape(words, quote=False)}</text>")
 
     @contextmanager
-    def linked(self, link: str | None, tip: str = "") -> Iterator[None]:
+    def linked(self, link: str | None, tip: str) -> Iterator[None]:
         """Make everything drawn in the `with` block a link, with a tooltip."""
-        opening = f'<a href="{escape(link)}">' if link else "<g>"
-        self._parts.append(opening + (f"<title>{escape(tip, quote=False)}</title>" if tip else ""))
+        opening, closing = (f'<a href="{escape(link)}">', "</a>") if link else ("<g>", "</g>")
+        self._parts.append(f"{opening}<title>{escape(tip, quote=False)}</title>")
         yield
-        self._parts.append("</a>" if link else "</g>")
+        self._parts.append(closing)
 
-    def svg(self, prefix: str, title: str, description: str) -> str:
-        """Return the figure as one element; ids begin with `prefix`."""
-        words = [escape(formats.shorten(text, 1_000), quote=False) for text in (title, description)]
-        labels = f'<title id="{prefix}-title">{words[0]}</title><desc id="{prefix}-desc">{words[1]}</desc>'
+    def svg(self, description: str) -> str:
+        """Return the figure as one element, with its description for readers who cannot see it."""
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         # an image may not contain links
         role = "group" if any(part.startswith("<a ") for part in self._parts) else "img"
-        return self._element(f'role="{role}" aria-labelledby="{prefix}-title {prefix}-desc"', labels)
-
-    def inline(self, description: str) -> str:
-        """Return the figure without ids, for pages with many of them."""
-        label = escape(formats.shorten(description, 400))
-        return self._element(f'role="img" aria-label="{label}"', "")
-
-    def _element(self, attributes: str, labels: str) -> str:
-        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
-        content = labels + "".join(self._parts)
-        return f'<svg fill="currentColor" stroke-linejoin="round" {size} {attributes}>{content}</svg>'
-
-    def _add(self, tag: str, attributes: Mapping[str, Paint], more: Mapping[str, Paint]) -> None:
-        named = {name.replace("_", "-"): value for name, value in more.items()}
-        self._parts.append(f"<{tag}{_attributes({**attributes, **named})}/>")
+        label = f'role="{role}" aria-label="{escape(formats.shorten(description, 1_000))}"'
+        return f'<svg fill="currentColor" stroke-linejoin="round" {size} {label}>{"".join(self._parts)}</svg>'
 
 
 def marker(drawing: Drawing, at: Point, n: int) -> None:
     """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond."""
     (x, y), size = at, 4.2
+    look: dict[str, Any] = {"fill": colour(n), "stroke": PAPER, "stroke_width": 0.8}
     shapes: tuple[list[Point], ...] = (
-        [],
         [(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)],
         [(x, y - 1.3 * size), (x + 1.2 * size, y + size), (x - 1.2 * size, y + size)],
         [(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)],
     )
-    if shape := shapes[n % len(shapes)]:
-        drawing.path(f"{polyline(shape)}Z", width=0.8, stroke=PAPER, fill=colour(n))
+    if n % 4:
+        drawing.add("path", d=f"{polyline(shapes[n % 4 - 1])}Z", **look)
     else:
-        drawing.circle(at, size, stroke=PAPER, fill=colour(n), stroke_width=0.8)
+        drawing.add("circle", cx=x, cy=y, r=size, **look)
 
 
 def polyline(points: Sequence[Point]) -> str:
@@ -175,30 +144,21 @@ class Scale:
         return math.log10(value) if self.log else value
 
 
-class Axes(NamedTuple):
-    """The two scales of a figure."""
-
-    across: Scale
-    up: Scale
-
-
 Marks = Iterable[tuple[float, str]]  # ticks with their labels
 
 
-def grid_up(drawing: Drawing, axes: Axes, marks: Marks) -> None:
-    """Draw a horizontal line at each mark, with its label on the left."""
-    (left, right), up = (axes.across.start, axes.across.end), axes.up
-    for tick, words in marks:
-        drawing.line((left, up(tick)), (right, up(tick)), stroke=SOFT, width=0.8, stroke_opacity=0.3)
-        drawing.text((left - 6, up(tick) + 4), words, size=TICK, anchor="end")
+def grid(drawing: Drawing, across: Scale, up: Scale, *, columns: Marks = (), rows: Marks = ()) -> None:
+    """Draw a line at each mark, with its label below a column or on the left of a row."""
+    for tick, words in columns:
+        _grid_line(drawing, (across(tick), up.start), (across(tick), up.end))
+        drawing.text((across(tick), up.start + 16), words, size=TICK, anchor="middle")
+    for tick, words in rows:
+        _grid_line(drawing, (across.start, up(tick)), (across.end, up(tick)))
+        drawing.text((across.start - 6, up(tick) + 4), words, size=TICK, anchor="end")
 
 
-def grid_across(drawing: Drawing, axes: Axes, marks: Marks) -> None:
-    """Draw a vertical line at each mark, with its label below."""
-    across, (bottom, top) = axes.across, (axes.up.start, axes.up.end)
-    for tick, words in marks:
-        drawing.line((across(tick), bottom), (across(tick), top), stroke=SOFT, width=0.8, stroke_opacity=0.3)
-        drawing.text((across(tick), bottom + 16), words, size=TICK, anchor="middle")
+def _grid_line(drawing: Drawing, start: Point, end: Point) -> None:
+    drawing.add("path", d=polyline([start, end]), stroke=SOFT, stroke_width=0.8, stroke_opacity=0.3)
 
 
 def binary_ticks(most: float, count: int = 4) -> list[float]:

@@ -1,6 +1,6 @@
 """Draw where time went as an icicle: each statement is as wide as its time, above the statements that it called.
 
-    flame(StatementTime("matmul", 0, "", 1_420_000_000, 1, section.times), "time", "Where the time went")
+    flame(StatementTime("matmul", 0, "", 1_420_000_000, 1, section.times))
 
 A block links to its line. Blocks too narrow to see are omitted; their caller shows the gap.
 """
@@ -17,7 +17,7 @@ LETTERS = 11.5
 OPACITIES = (0.34, 0.22)  # opacities of neighbouring blocks
 
 
-def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | None:
+def flame(root: StatementTime, rows: int = 7) -> str | None:
     """Draw how a time was spent, in at most `rows` rows; None if the time is 0.
 
     A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
@@ -37,8 +37,8 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
         else:
             page = link.partition("#")[0]
         with drawing.linked(link or None, f"{tip} · {took}, {formats.percent(time.ns / root.ns)}"):
-            corner, size = (left, depth * ROW), (max(width - 1, 1), ROW - 1)
-            drawing.rect(corner, size, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
+            box = {"x": left, "y": depth * ROW, "width": max(width - 1, 1), "height": ROW - 1}
+            drawing.add("rect", **box, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
             both, room = f"{time.code} · {took}", width - 8
             label = both if fitted(both, room, LETTERS) == both else fitted(time.code, room, LETTERS)
             drawing.text((left + 4, depth * ROW + 16), label, size=LETTERS)
@@ -50,7 +50,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
     draw(root, 0.0, WIDTH, 0, 0, "")
     longest = sorted(root.inside, key=lambda inner: -inner.ns)[:6]
     parts = [f"{formats.one_line(t.code, 60)}: {formats.percent(t.ns / root.ns)}" for t in longest if t.ns]
-    return drawing.svg(prefix, title, f"{formats.duration(root.ns)} in all. Most of it: {'; '.join(parts)}.")
+    return drawing.svg(f"Where the time went: {formats.duration(root.ns)} in all. Most of it: {'; '.join(parts)}.")
 
 
 def _widths(time: StatementTime, width: float) -> list[tuple[StatementTime, float]]:

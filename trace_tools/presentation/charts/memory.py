@@ -1,6 +1,6 @@
 """Draw the bytes of live tensors along the steps of a section.
 
-    memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …], "memory")
+    memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …])
 
 The area shows the bytes alive after each statement, the line above it the maximum during the statement. They were
 counted in a run of its own and are a lower bound of the memory that the machine used.
@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from trace_tools.presentation.charts.drawing import (
     SOFT,
     TICK,
-    Axes,
     Drawing,
     Scale,
     binary_ticks,
     colour,
-    grid_up,
+    grid,
     width_of,
 )
 from trace_tools.util import formats
@@ -43,7 +42,7 @@ class MemoryPoint:
     link: str | None
 
 
-def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, line by line") -> str | None:
+def memory(points: Sequence[MemoryPoint]) -> str | None:
     """Draw bytes over steps; None if all tensors together stayed small."""
     by_peak = sorted(points, key=lambda point: -point.peak_bytes)
     if len(points) < 2 or by_peak[0].peak_bytes < LEAST_BYTES:
@@ -51,16 +50,16 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, lin
     drawing = Drawing(WIDTH, HEIGHT)
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
     up = Scale(0, by_peak[0].peak_bytes * 1.04, HEIGHT - BOTTOM, TOP)
-    grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
+    grid(drawing, across, up, rows=[(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
     size = -(-len(points) // MOST_POINTS)  # size of the groups of neighbours; only the highest point of each is drawn
     groups = (points[at : at + size] for at in range(0, len(points), size))
     drawn = [(across(p.number - 1), p) for p in (max(group, key=lambda p: p.peak_bytes) for group in groups)]
     live = f"M{across.start:g} {up.start:g}" + "".join(f"H{x:.1f}V{up(p.live_bytes):.1f}" for x, p in drawn)
-    drawing.path(f"{live}H{across.end:g}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
-    drawing.path(f"{live}H{across.end:g}", stroke=colour(0), width=1.4)
+    drawing.add("path", d=f"{live}H{across.end:g}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
+    drawing.add("path", d=f"{live}H{across.end:g}", stroke=colour(0), stroke_width=1.4)
     peaks = [(x, p) for x, p in drawn if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
-    drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
+    drawing.add("path", d=spikes, stroke=colour(1), stroke_width=1.1, stroke_opacity=0.75)
     named: list[tuple[float, float]] = []  # where labels begin and end
     for point in by_peak:
         x, y = across(point.number - 1), up(point.peak_bytes)
@@ -72,15 +71,15 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, lin
         if all(left > end or left + wide < start for start, end in named):
             named.append((left - APART, left + wide + APART))
             with drawing.linked(point.link, words):
-                drawing.circle((x, y), 3, fill=colour(1))
+                drawing.add("circle", cx=x, cy=y, r=3, fill=colour(1))
                 drawing.text((left, y - 5), words, size=TICK, halo=True)
     y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
     drawing.text((LEFT, y), "first line", size=TICK, fill=SOFT)
     drawing.text((WIDTH - RIGHT, y), "last line", size=TICK, anchor="end", fill=SOFT)
-    drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
+    drawing.add("path", d=f"M{middle - 128:g} {y:g}v-9h11v9Z", fill=colour(0), fill_opacity=0.4)
     drawing.text((middle - 112, y), "alive after a step", size=TICK)
-    drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
+    drawing.add("path", d=f"M{middle + 16:g} {y - 4:g}h14", stroke=colour(1), stroke_width=1.8)
     drawing.text((middle + 35, y), "peak during a step", size=TICK)
     most_bytes, end_bytes = formats.byte_size(by_peak[0].peak_bytes), formats.byte_size(points[-1].live_bytes)
-    words = f"Across: {len(points)} steps. At most {most_bytes}, at {by_peak[0].name}; {end_bytes} alive at the end."
-    return drawing.svg(prefix, title, words)
+    most = f"at most {most_bytes}, at {by_peak[0].name}"
+    return drawing.svg(f"Memory across {len(points)} steps: {most}; {end_bytes} alive at the end.")

@@ -1,6 +1,6 @@
 """Plot numbers of a lecture by matplotlib: lines, points, bars (grouped or stacked), steps.
 
-    figure(narrative, "fig3")     '<svg role="img" …><title>Loss</title>…</svg>', also for the lecture's own drawing
+    figure(narrative, "fig3")     '<svg role="img" aria-label="Loss. …" …>', also for the lecture's own drawing
 
 A number that is not finite, or not positive on a logarithmic axis, leaves a gap. Equal numbers give equal bytes with
 the same version of matplotlib.
@@ -73,7 +73,7 @@ def figure(record: Plot, prefix: str, width: float = WIDTH) -> str | None:
     else:
         return None
     title = record.title or " against ".join(label for label in (record.y_label, record.x_label) if label) or "Figure"
-    return svg.clean(source, prefix, title, describe(record))
+    return svg.clean(source, prefix, f"{title}. {describe(record)}")
 
 
 def describe(record: Plot) -> str:
@@ -95,13 +95,7 @@ def describe(record: Plot) -> str:
 
 def height(value: Scalar) -> float:
     """Return a number to plot; nan if it is not finite or too large for the axis."""
-    if not isinstance(value, (bool, int, float)):
-        return math.nan
-    try:
-        number = float(value)
-    except OverflowError:
-        return math.nan
-    return number if abs(number) <= LARGEST else math.nan
+    return float(value) if isinstance(value, (int, float)) and abs(value) <= LARGEST else math.nan
 
 
 @lru_cache(maxsize=256)  # Markdown and HTML show the same drawing, and machines share those that are computed

@@ -1,10 +1,10 @@
 """Draw machines with their peaks, and the counted and timed steps, as one roofline figure.
 
-    roofline([Roof("CPU", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w", "#L216"),))], "roofs")
+    roofline([Roof("CPU", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w", "#L216"),))])
 
 A step's position is its intensity (FLOP/byte) and its rate (FLOP/s). The roofline above it is the limit by the
-machine's memory or arithmetic. Machines differ in colour and marker. With many machines, each has one line, for its
-highest peak. Steps far below the roofline would stretch the axis, so they are only counted below it.
+machine's memory or arithmetic. Machines differ in colour and marker. Steps far below the roofline would stretch the
+axis, so they are only counted below it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from dataclasses import dataclass, replace
 from trace_tools.machines.peaks import leading_peak, peak_of, ridge
 from trace_tools.presentation.charts.drawing import (
     TICK,
-    Axes,
     Drawing,
     Point,
     Scale,
     colour,
     decades,
-    grid_across,
-    grid_up,
+    grid,
     marker,
     polyline,
     width_of,
@@ -35,7 +33,6 @@ WIDTH, HEIGHT = 680.0, 340.0
 LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
 ROW = 17.0  # height of a line of the legend
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-MACHINES_WITH_ALL_PEAKS = 4  # so many machines have a line for each of their peaks
 NAMED = 16  # most points with labels
 # Offsets from a point to the baseline of its name, with the anchor; the first free one is used. Below comes before
 # above, because measurements are below their roofline.
@@ -87,27 +84,24 @@ def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     return Roof(label, peaks, memory.per_second or None if memory else None, points)
 
 
-def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str | None:
+def roofline(roofs: Sequence[Roof]) -> str | None:
     """Draw the rooflines of all machines on logarithmic axes, with their steps; None without any."""
     placed = {n: roof for n, roof in enumerate(roofs) if roof.points or (roof.peaks and roof.bytes_per_second)}
     if not placed:
         return None
-    if len(placed) > MACHINES_WITH_ALL_PEAKS:
-        placed = {n: replace(r, peaks=tuple(sorted(r.peaks, key=lambda p: p[1])[-1:])) for n, r in placed.items()}
     below = [p.flops_per_second for roof in placed.values() for p in roof.points if roof.is_far(p)]
     if len(below) < sum(len(roof.points) for roof in placed.values()):  # else there are no others to squeeze
         placed = {n: replace(r, points=tuple(p for p in r.points if not r.is_far(p))) for n, r in placed.items()}
     else:
         below = []
     drawing = Drawing(WIDTH, HEIGHT + ROW * (len(placed) + bool(below)) + 6)
-    axes = _axes(list(placed.values()))
-    across, up = axes
+    across, up = _axes(list(placed.values()))
     intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
-    grid_across(drawing, axes, intensities)
-    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in decades(up.low, up.high)])
-    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", size=12, anchor="middle")
+    rates = [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in decades(up.low, up.high)]
+    grid(drawing, across, up, columns=intensities, rows=rates)
+    drawing.text(((across.start + across.end) / 2, up.start + 36), "FLOP per byte", anchor="middle")
     for machine, roof in placed.items():
-        _draw_roof(drawing, roof, machine, axes)
+        _draw_roof(drawing, roof, machine, across, up)
     names: list[tuple[Point, str]] = []
     for machine, roof in reversed(placed.items()):  # the first machine is drawn last, on top, and its steps are named
         names.clear()
@@ -128,7 +122,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
         summary = f"far below: {steps} at less than a thousandth of the roof: {'–'.join(ends)}"
         drawing.text((LEFT, drawing.height - 6), summary, size=TICK)
         words += f" {summary}."
-    return drawing.svg(prefix, title, f"Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
+    return drawing.svg(f"Roofline. Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
 
 
 def _name_points(drawing: Drawing, names: Sequence[tuple[Point, str]]) -> None:
@@ -147,7 +141,7 @@ def _name_points(drawing: Drawing, names: Sequence[tuple[Point, str]]) -> None:
                 break
 
 
-def _axes(roofs: Sequence[Roof]) -> Axes:
+def _axes(roofs: Sequence[Roof]) -> tuple[Scale, Scale]:
     """Return axes that contain every ridge and every point, with a margin."""
     intensities = [point.intensity for roof in roofs for point in roof.points]
     intensities += [x for roof in roofs for _, rate in roof.peaks if (x := ridge(rate, roof.bytes_per_second))]
@@ -155,12 +149,12 @@ def _axes(roofs: Sequence[Roof]) -> Axes:
     rates += [rate for roof in roofs for _, rate in roof.peaks]
     across = Scale(min(intensities) / 4, max(intensities) * 5, LEFT, WIDTH - RIGHT, log=True)
     low = max(min(rates) / 4, max(rates) / 1e9)
-    return Axes(across, Scale(low, max(rates) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
+    return across, Scale(low, max(rates) * 2.5, HEIGHT - BOTTOM, TOP, log=True)
 
 
-def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> None:
+def _draw_roof(drawing: Drawing, roof: Roof, machine: int, across: Scale, up: Scale) -> None:
     """Draw the limit by memory or arithmetic at each intensity, a line for each peak."""
-    (across, up), memory = axes, roof.bytes_per_second
+    memory = roof.bytes_per_second
     for number, (name, peak) in enumerate(roof.peaks):
         points = [(x, min(peak, x * memory) if memory else peak) for x in (across.low, across.high)]
         ridge_point = ridge(peak, memory)
@@ -173,15 +167,15 @@ def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> None:
         if ridge_point is not None:
             tip += f", ridge point {formats.quantity(ridge_point, 'FLOP/B', 3)}"
         with drawing.linked(None, tip):
-            dashes = DASHES[number % len(DASHES)]
-            drawing.path(polyline(line), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
+            look = {"stroke": colour(machine), "stroke_dasharray": DASHES[number % len(DASHES)]}
+            drawing.add("path", d=polyline(line), stroke_width=1.8, **look)
 
 
 def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
     for row, (machine, roof) in enumerate(roofs.items()):
         y = top + 4 + ROW * row
         if roof.peaks:
-            drawing.line((LEFT, y), (LEFT + 24, y), stroke=colour(machine), width=1.8)
+            drawing.add("path", d=f"M{LEFT:g} {y:g}h24", stroke=colour(machine), stroke_width=1.8)
         if roof.points:
             marker(drawing, (LEFT + 12, y), machine)
         drawing.text((LEFT + 31, y + 4), formats.one_line(_in_words(roof), 90), size=TICK)

@@ -4,7 +4,7 @@ Only elements and attributes of an allowlist are kept. `style` attributes become
 content policy forbids them), ids get a prefix, and black, white and the palette's colours become the page's variables,
 so that figures follow dark mode.
 
-    clean('<svg …><rect style="fill: #000000" onclick="x()"/></svg>', "fig1", "A title", "What it shows")
+    clean('<svg …><rect style="fill: #000000" onclick="x()"/></svg>', "fig1", "What it shows")
     standalone(figure)      the same with its own colours, as a file
 """
 
@@ -26,21 +26,17 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ELEMENTS = _words(
-    "svg g path rect circle ellipse line polyline polygon text tspan defs clipPath use title desc linearGradient "
-    "radialGradient stop pattern marker symbol image"
+_ELEMENTS = re.compile(
+    "svg|g|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|defs|clipPath|use|title|desc|linearGradient"
+    "|radialGradient|stop|pattern|marker|symbol|image"
 )
-_ATTRIBUTES = _words(
-    "id x y x1 y1 x2 y2 cx cy r rx ry fx fy dx dy d points width height viewBox transform offset preserveAspectRatio "
-    "gradientUnits gradientTransform patternUnits patternTransform markerWidth markerHeight refX refY orient "
-    "clipPathUnits fill fill-opacity fill-rule stroke stroke-width stroke-opacity stroke-dasharray stroke-dashoffset "
-    "stroke-linecap stroke-linejoin stroke-miterlimit opacity color font-size font-weight font-style text-anchor "
-    "dominant-baseline clip-path clip-rule marker-start marker-mid marker-end stop-color stop-opacity letter-spacing "
-    "visibility display overflow"
+_ATTRIBUTES = re.compile(
+    "id|x|y|x1|y1|x2|y2|cx|cy|r|rx|ry|fx|fy|dx|dy|d|points|width|height|viewBox|transform|offset|preserveAspectRatio"
+    "|gradientUnits|gradientTransform|patternUnits|patternTransform|markerWidth|markerHeight|refX|refY|orient"
+    "|clipPathUnits|fill|fill-opacity|fill-rule|stroke|stroke-width|stroke-opacity|stroke-dasharray|stroke-dashoffset"
+    "|stroke-linecap|stroke-linejoin|stroke-miterlimit|opacity|color|font-size|font-weight|font-style|text-anchor"
+    "|dominant-baseline|clip-path|clip-rule|marker-start|marker-mid|marker-end|stop-color|stop-opacity|letter-spacing"
+    "|visibility|display|overflow"
 )
 _COLOURS = {"#000000": "currentColor", "black": "currentColor", "#ffffff": "var(--paper, #ffffff)"}
 _COLOURS |= {colour: f"var(--s{n}, {colour})" for n, colour in enumerate(PALETTE, start=1)}
@@ -50,8 +46,8 @@ _LONG = re.compile(r"-?\d+\.\d{3,}+(?!e)")  # numbers with more digits than a sc
 
 
 @lru_cache(maxsize=64)  # Markdown shows the same figure
-def clean(source: str, prefix: str, title: str, description: str) -> str | None:
-    """Return `source` as safe inline SVG with a title and a description; None if it is not readable SVG."""
+def clean(source: str, prefix: str, description: str) -> str | None:
+    """Return `source` as safe inline SVG with a description; None if it is not readable SVG."""
     if len(source) > LARGEST:
         return None
     source = re.sub(r"<!DOCTYPE[^>\[]*>", "", source, count=1)
@@ -72,9 +68,7 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
             out.set(name, f"{value:.0f}")
     if "viewBox" not in out.attrib and width and height:
         out.set("viewBox", f"0 0 {width:g} {height:g}")
-    out.attrib |= {"role": "img", "aria-labelledby": f"{prefix}-title {prefix}-desc"}
-    for tag, text in (("title", title), ("desc", description)):
-        SubElement(out, tag, id=f"{prefix}-{tag}").text = formats.shorten(text, 1_000)
+    out.attrib |= {"role": "img", "aria-label": formats.shorten(description, 1_000)}
     try:
         _copy((child for child in root if child.tag.removeprefix(_SVG) not in ("title", "desc")), out, prefix, named)
         return tostring(out, encoding="unicode").replace(" />", "/>")
@@ -98,7 +92,7 @@ def _copy(children: Iterable[Element], out: Element, prefix: str, named: Set[str
     """Copy the allowed children of an element recursively, without groups that have no effect."""
     for old in children:
         tag = old.tag.removeprefix(_SVG)
-        if tag not in _ELEMENTS:
+        if not _ELEMENTS.fullmatch(tag):
             continue
         attributes = dict(_attributes(old, prefix, named))
         new = out if tag == "g" and not attributes else SubElement(out, tag, attributes)
@@ -119,7 +113,7 @@ def _attributes(element: Element, prefix: str, named: Set[str]) -> Iterator[tupl
         elif name == "id":
             if value in named:
                 yield name, f"{prefix}-{value}"
-        elif name in _ATTRIBUTES and (safe := _value(value, prefix)) is not None:
+        elif _ATTRIBUTES.fullmatch(name) and (safe := _value(value, prefix)) is not None:
             yield name, _LONG.sub(lambda number: f"{float(number[0]):.2f}", " ".join(safe.split()))
 
 
