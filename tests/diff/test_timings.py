@@ -38,4 +38,6 @@ def test_timings_are_summarised_by_roof() -> None:
     [by_roof, part] = timing_parts(differ(a, b))
     assert isinstance(by_roof, Grid) and isinstance(part, Part)
     [[sentence]] = by_roof.rows
+    [[*_, share]] = part.parts[0].rows  # type: ignore[union-attr]
+    assert share == Phrase("97% → 48%", soft="float32", style="right")
     assert sentence == Phrase("At the roof of arithmetic (85% or more of A's peak; 1 timing): 2 times as long.")
