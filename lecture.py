@@ -2325,7 +2325,7 @@ def five_lines() -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item() / math.log(2))  # @inspect losses
-    assert losses[-1] < losses[0] - 2
+    assert abs(losses[0] - 8) < 0.2 and losses[-1] < 6
 
 
 def the_first_loss() -> None:
@@ -2461,27 +2461,27 @@ def continued(model: LanguageModel, prompt: bytes, length: int) -> str:
 
 def what_it_learns() -> None:
     """What it learns"""
-    text("250 steps of 8 windows. The test: does it write the next number, for the 90 numbers that it has never seen?")
+    text("200 steps of 8 windows. The test: does it write the next number, for the 90 numbers that it has never seen?")
     threads = torch.get_num_threads()  # @hide
     torch.set_num_threads(1)  # sums in one order: the same results each time @hide
     train, held_out = lecture_tokens()  # @stepover
-    run = new_run(steps=250, where=device())  # @stepover
-    prompt = b"two hundred fifty-eight, two hundred fifty-nine, "  # @hide
+    run = new_run(steps=200, where=device())  # @stepover
+    prompt = b"four hundred twenty-one, four hundred twenty-two, "  # @hide
     untrained = continued(run.model, prompt, 40)  # @stepover @hide
     bits, right = [bits_of_model(run.model, held_out)], [numbers_right(run.model)]  # @stepover
     for _ in range(5):
-        for _ in range(50):
+        for _ in range(40):
             train_step(run, train)  # @stepover
         bits.append(bits_of_model(run.model, held_out))  # for each byte @stepover
         right.append(numbers_right(run.model))  # of 90 @stepover
     trained = continued(run.model, prompt, 110)  # @stepover @hide
-    steps = range(0, 251, 50)  # @hide
+    steps = range(0, 201, 40)  # @hide
     table([*zip(steps, bits, right, strict=True)], ["step", "bits per byte, held out", "right, of 90"])
     assert abs(bits[0] - 8) < 0.2 and bits[-1] < 0.6
     assert right[0] == 0 and right[-1] >= 30  # it has learnt a rule
     torch.set_num_threads(threads)  # @hide
     both = f"```text\n{untrained}\n{trained}\n```"  # @hide
-    text(f"The untrained model and the trained one continue after 258 and 259; both have never seen 260:\n\n{both}")
+    text(f"The untrained model and the trained one go on after 421 and 422; both have never seen 420 to 429:\n\n{both}")
 
 
 def what_a_real_loop_adds() -> None:
@@ -2504,7 +2504,7 @@ def what_a_real_loop_adds() -> None:
         norm = nn.utils.clip_grad_norm_([weight], max_norm=1.0).item()  # before clipping @inspect norm
         optimizer_class([weight], lr=0.01).step()
         moved[optimizer_class.__name__] = weight.norm().item() / 0.01  # in learning rates @inspect moved
-    assert abs(moved["SGD"] - 1) < 1e-5 and abs(moved["Adam"] - math.sqrt(100)) < 1e-4
+    assert norm == 2.5 and abs(moved["SGD"] - 1) < 1e-5 and abs(moved["Adam"] - math.sqrt(100)) < 1e-4
     text("SGD's step shrinks with the gradients. Adam's first does not, because it divides by the gradient's size.")
 
 
@@ -3134,6 +3134,12 @@ def what_fits() -> None:
         "13's activations, and three tensors like the logits. Without FlashAttention each score of each head, 128 "
         "wide, takes 2 bytes more."
     )
+    example = {"layers": 24, "width": 2048, "vocabulary": 50257, "batch": 8, "length": 2048, "memory": H100_MEMORY}
+    totals = []  # in GB: with each layer's input only, with all activations, with the scores too
+    for kept in (0, 1, 2):
+        step = training_memory(**example, saved=40.5, scores=2, kept=kept)  # @stepover
+        totals.append(round(step["total"] / 1e9, 1))  # @inspect totals
+    assert totals == [32.5, 63.5, 89.2] and step["apart"] == step["total"] - H100_MEMORY
     explore(
         training_memory,
         "{billions} parameters: {total}. {fits?It fits into {memory}, with {apart} to spare|It does not fit into "
