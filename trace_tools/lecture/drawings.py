@@ -122,8 +122,9 @@ def draw_road_map(width: float, stops: Sequence[tuple[str, str]], aside: str) ->
         if number % columns:
             _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
         elif number:
-            around = "arc,angleA=-90,angleB=90,armA=14.5,armB=14,rad=0"
-            _arrow(axes, (5.4 * columns - 3.2, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
+            last, middle = 5.4 * columns - 3.2, bottom + 2.9
+            axes.plot((last, last, left + 2.2), (bottom + 3.4, middle, middle), color=INK, linewidth=1)
+            _arrow(axes, (left + 2.2, middle), (left + 2.2, bottom + 2.4), shrinkA=0)
     for line, words in enumerate(beside):
         _write(axes, 0, -3.4 * rows + 2.2 - 0.7 * line, words, side="left")
     return figure
@@ -157,7 +158,7 @@ def draw_token_and_weights(width: float) -> Figure:
 # name, shape of its result for T tokens, weights, bytes that it keeps for each token, in bf16: of Llama 3 70B
 LAYER = (
     ("RMSNorm", "T × 8192", "8,192", "32,768"),
-    ("query · key · value, RoPE", "T × 64 × 128, 2 × T × 8 × 128", "83.9 M", "20,480"),
+    ("query · key · value, RoPE", "T × (64 + 2 × 8) × 128", "83.9 M", "20,480"),
     ("causal attention", "T × 64 × 128", "–", "16,384"),
     ("output", "T × 8192, added", "67.1 M", "–"),
     ("RMSNorm", "T × 8192", "8,192", "32,768"),
@@ -171,7 +172,7 @@ LAYER = (
 def draw_layer(width: float) -> Figure:
     """Draw a layer of Llama 3 70B from top to bottom: its boxes, and with each its shape, weights and kept bytes."""
     wide = width >= 6.8  # else shapes stand inside the boxes
-    step = 1.3 if wide else 2.1
+    step, along = (1.3, 4.8) if wide else (2.1, 8.2)
     columns = (7.4, 14.2, 17.4) if wide else (0.3, 9.6, 12.9)
     figure, axes = _page((-1.6, 20.4 if wide else 16), (-8 * step - 0.6, 1.8), width, 0.46)
     for x, words in zip(columns, ("result", "weights", "bytes kept"), strict=True):
@@ -187,7 +188,7 @@ def draw_layer(width: float) -> Figure:
         if number % 4 == 3:
             _arrow(axes, (0, y), (-1.0, y - 0.6))
         else:
-            _arrow(axes, (4.8, y - step / 2 + 0.2), (4.8, y - step / 2 - 0.2))
+            _arrow(axes, (along, y - step / 2 + 0.2), (along, y - step / 2 - 0.2))
         if number % 4 == 0:
             _arrow(axes, (-1.0, y + 0.6), (0, y))
     _arrow(axes, (-1.0, 1.2), (-1.0, -8 * step - 0.2))  # the residual stream
