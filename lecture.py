@@ -1524,7 +1524,7 @@ def fusing() -> None:
     )
     x = torch.rand(sizes().streamed_bytes // 32, device=device())  # @stepover
     steps, fused = partial(gelu_in_steps, x), partial(gelu, x, approximate="tanh")
-    in_steps, in_one = count(steps), count(fused)  # @inspect in_steps.bytes_moved in_one.bytes_moved @stepover
+    in_steps, in_one = count(steps), count(fused)  # @inspect in_steps.bytes_moved [B] in_one.bytes_moved [B] @stepover
     assert in_steps.flops == in_one.flops
     assert (in_steps.bytes_moved, in_one.bytes_moved) == (21 * x.nbytes, 2 * x.nbytes)
     slow, fast = measure(steps, fused, repeats=5, min_seconds=0.02, max_seconds=0.2)  # in turn

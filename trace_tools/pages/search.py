@@ -37,6 +37,7 @@ SYNONYMS = (
     ("half precision", "fp16"),
     ("reproducible", "seeds"),
     ("cost", "dollars"),
+    ("cost of training", "days and dollars"),
     ("MoE", "mixture of experts"),
     ("num_workers", "data loader"),
 )
