@@ -3139,7 +3139,8 @@ def what_fits() -> None:
     for kept in (0, 1, 2):
         step = training_memory(**example, saved=40.5, scores=2, kept=kept)  # @stepover
         totals.append(round(step["total"] / 1e9, 1))  # @inspect totals
-    assert totals == [32.5, 63.5, 89.2] and step["apart"] == step["total"] - H100_MEMORY
+    assert totals == [32.5, 63.5, 89.2] and step["apart"] == step["total"] - H100_MEMORY and not step["fits"]
+    assert round(step["model"] / step["billions"] / 1e9, 1) == 16
     explore(
         training_memory,
         "{billions} parameters: {total}. {fits?It fits into {memory}, with {apart} to spare|It does not fit into "
