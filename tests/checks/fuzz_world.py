@@ -82,7 +82,7 @@ class Noisy:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"Noisy {self.name}"
+        return f"Noisy {type(self.name).__name__}"  # a name may contain it: its own text could take for ever
 
     def __del__(self) -> None:
         say("died", self.name)

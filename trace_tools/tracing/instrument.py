@@ -76,7 +76,6 @@ MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-SILENT = (ast.Pass, ast.Break, ast.Continue)  # these compile to no instruction of their own after a probe
 SELF_PROBED = (ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 
 
@@ -331,11 +330,7 @@ class _Instrumenter:
         if isinstance(node, SELF_PROBED) or (isinstance(node, ast.Return) and notes.after):
             return []
         annotated = notes.after or notes.header or notes.covered
-        opened = self.step("begin" if annotated else "step", node)
-        if isinstance(node, SILENT) or (isinstance(node, ast.Return) and node.value is None):
-            for part in ast.walk(opened):
-                ast.copy_location(part, node)
-        return [opened]
+        return [self.step("begin" if annotated else "step", node)]
 
     def _cell(self, node: Cell, notes: _Notes) -> list[ast.stmt]:
         """cell → open a frame; its statements; close it, and continue in the module's frame."""
