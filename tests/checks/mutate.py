@@ -127,6 +127,8 @@ class Lecture:
                 continue
             reached.add(name)
             definition = self.definitions[name]
+            if "on_a_gpu" in map(_called, getattr(definition, "decorator_list", ())):
+                continue  # on a CPU it does not run
             nodes = [*ast.walk(definition)]
             waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
             drawn = "-> Figure" in ast.unparse(definition)
