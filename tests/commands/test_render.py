@@ -39,6 +39,7 @@ def test_missing_or_invalid_trace_is_a_one_line_error(tmp_path: Path) -> None:
         result = run(path)
         assert result.exit_code == 2 and result.stdout == ""
         assert result.stderr.startswith(f"error: {path}: ") and result.stderr.count("\n") == 1
+    assert run().exit_code == 2
 
 
 def test_check_reports_a_page_that_differs_from_its_trace(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from tests.diff.planted import made
 from tests.messages import says
 from trace_tools.cli import main
+from trace_tools.commands.arguments import from_here
 from trace_tools.trace.file import write
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
@@ -59,6 +60,7 @@ def test_unknown_names_are_errors_and_paths_precede_names(project: Path) -> None
     assert run("validate", "cpu").output.startswith("cpu: ")
     shutil.rmtree("rendered")
     assert run("validate", "second").exit_code == 2
+    assert (from_here(project / "a/../b"), from_here(Path("/a/../b"))) == (Path("b"), Path("/b"))
 
 
 def test_without_names_the_reference_is_compared_with_the_latest_trace(project: Path) -> None:

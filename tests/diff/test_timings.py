@@ -33,7 +33,7 @@ def test_a_slower_statement_is_one_timing_for_all_its_executions() -> None:
 
 
 def test_timings_are_summarised_by_roof() -> None:
-    machine = replace(CPU, peaks=[Peak("float32", 1e12, "a datasheet")])
+    machine = replace(CPU, peaks=[Peak(name, 1e12, "a datasheet") for name in ("float32", "memory")])
     a, b = (measuring(s, 1e-5, flops=3_000_000, machine=machine) for s in (3.1e-6, 6.2e-6))
     [by_roof, part] = timing_parts(differ(a, b))
     assert isinstance(by_roof, Grid) and isinstance(part, Part)
