@@ -13,6 +13,7 @@ from tests.pages.recording import Recording
 from trace_tools.diff.compare import Comparison
 from trace_tools.diff.report.comparison_report import csv_text, factor, report_of
 from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.overview import failed
 from trace_tools.presentation.report import html, markdown, terminal
 from trace_tools.trace.model import Claim, Machine
 
@@ -28,7 +29,7 @@ def test_repeatedly_judged_claim_is_counted_once() -> None:
         recording.step(first, "assert", claim=Claim("seconds < 1", held, []))
     traces = [recording.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
     assert markdown(report_of(side_by_side(*traces), "md")).count("| 1 of 1 failed |") == 2
-    assert make_document(traces[0]).failed == 1
+    assert failed(make_document(traces[0]).claims) == 1
 
 
 @pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])

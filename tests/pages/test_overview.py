@@ -90,7 +90,7 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
     assert {"3 ✓", "1 ✓", "7 s", "219 GFLOP/s float32, 40 GB/s memory", "3", "2025-01-31"} <= cells
     assert {"torch 2.13.0", "python 3.12.1", "A processor (cpu)", "A processor (cpu-one-thread)"} <= cells
     assert '<a href="diff/index.html">Differences between the machines</a>' in text
-    assert '<a href="cpu/00-f.html">3 ✓</a>' in text and "| python 3.12.1 | 3 |" in markdown
+    assert "| python 3.12.1 | 3 |" in markdown
     render_site([SiteTrace(plain, "cpu-one-thread")], tmp_path)
     text, markdown = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
     assert "| python 3.12.1 | 3 |" in markdown and "torch" not in text + markdown

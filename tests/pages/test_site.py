@@ -81,7 +81,7 @@ def test_another_machine_changes_no_file_of_the_first_one(tmp_path: Path) -> Non
         ("A processor (partial)", "cpu/partial", ["00-first", "01-second"]),
     ]
     index = (tmp_path / "index.md").read_text()
-    assert "[A processor](cpu/index.md)" in index and "(nvidia-h200/01-second.md)" in index
+    assert "[A processor](cpu/index.md)" in index and "[NVIDIA H200](nvidia-h200/index.md)" in index
     assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
     for page in ("00-first", "01-second", "index"):
         text = after[f"partial/{page}.html"].decode()

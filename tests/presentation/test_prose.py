@@ -203,16 +203,7 @@ def test_formulas_are_mathml_without_backslashes(tex: str, expected: str) -> Non
     assert 'display="block"' in mathml(tex, display=True) and "<code" not in to_html(f"$${tex}$$")
 
 
-DOUBLED = "".join(rf"\newcommand{{\x{chr(98 + n)}}}{{\x{chr(97 + n)}\x{chr(97 + n)}}}" for n in range(24))
-
-
-@each(
-    "tex",
-    [
-        r"\unknown{x}", r"\href{x}{y}", "x" * 10_000, r"\def\a{x}\a", r"\newcommand{\a}{xx}\a", r"\frac{a", "{" * 2_000,
-        rf"\newcommand{{\xa}}{{x}}{DOUBLED}\xy",
-    ],
-)  # fmt: skip
+@each("tex", [r"\unknown{x}", r"\href{x}{y}", r"\frac{a", "{" * 2_000])
 def test_unsupported_formulas_are_shown_as_tex_with_a_remark(tex: str) -> None:
     shown = mathml(tex)
     assert shown.startswith('<code class="tex" title="') and fromstring(shown).text == tex

@@ -66,7 +66,6 @@ def test_cleaned_figures_run_and_load_nothing(inner: str) -> None:
         '<!DOCTYPE svg [<!ENTITY a "b">]><svg>&a;</svg>',
         '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg>&a;</svg>',
         "<svg>" + "x" * 3_000_000 + "</svg>",
-        "<svg>" + '<g fill="red">' * 5_000 + "</g>" * 5_000 + "</svg>",
     ],
 )
 def test_malformed_unsafe_or_huge_svg_is_refused(source: str) -> None:

@@ -209,7 +209,7 @@ def test_cells_of_a_script_are_sections(tmp_path: Path, ending: str) -> None:
     assert sum(event.omitted for event in trace.steps if isinstance(event, Omitted) and event.line == 27) == 1400
     pages = make_document(trace)
     assert [section.title for section in pages.sections] == ["Data", "Sum", "The end"]
-    assert pages.sections[1].held == 1 and not pages.opening
+    assert len(pages.sections[1].claims) == 1 and not pages.opening
     stepped = pages.sections[1].stepping
     assert stepped is not None and stepped.frames[0][0] == "Sum"
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
+from trace_tools.presentation.storage import Views, window
 from trace_tools.trace.model import Claim, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
 
@@ -41,11 +42,6 @@ class Failure:
     line: int | None = None  # line of the lecture nearest to the `raise`
     survived: bool = False
     waited_line: int | None = None  # of a device's error: the last synchronisation before the failed launch
-
-    @property
-    def ended(self) -> str:
-        """Return the part that it ended: "run" or "section"."""
-        return "section" if self.survived else "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,23 +256,6 @@ class ClaimLine:
     judged: int
 
 
-class WithClaims:
-    """A part of the document with `claims`; counts those that held in every timed run."""
-
-    __slots__ = ()
-    claims: tuple[ClaimLine, ...]
-
-    @property
-    def held(self) -> int:
-        """The number of claims that held in every timed run."""
-        return sum(line.claim.held for line in self.claims)
-
-    @property
-    def failed(self) -> int:
-        """The number of other claims."""
-        return len(self.claims) - self.held
-
-
 # An expression in the player: name, value, cells of a small matrix, number of its change (8 more for the argument of a
 # call, which is known from its beginning), storage.
 Seen = tuple[str, str, str, int, str]
@@ -309,7 +288,7 @@ class Stepping:
 
 
 @dataclass(frozen=True, slots=True)
-class Section(WithClaims):
+class Section:
     """One function that `main` calls, as a page."""
 
     number: int
@@ -344,7 +323,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Document(WithClaims):
+class Document:
     """One lecture on one machine."""
 
     title: str
@@ -371,7 +350,7 @@ class Document(WithClaims):
         return bool(processes) and all(process.warm_ns is None for process in processes)
 
     @property
-    def claims(self) -> tuple[ClaimLine, ...]:  # type: ignore[override]
+    def claims(self) -> tuple[ClaimLine, ...]:
         """All claims of the lecture."""
         return (*(line for section in self.sections for line in section.claims), *self.claims_outside)
 
@@ -493,14 +472,21 @@ class Anchors:
                 self.narrations.append((block.number, block.steps[0]))
 
 
-def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Return the storages shared by several inspected expressions of the page, in order of appearance."""
-    names: dict[str, set[str]] = {}
+def views_of(blocks: Sequence[Block]) -> Views:
+    """Return, by storage, the distinct tensors inspected on a page, in order of appearance."""
+    views: Views = {}
     for row in rows_shown(blocks):
         for name, value in (pair for execution in row.executions for pair in execution.values):
-            if value.tensor is not None and value.tensor.storage is not None:
-                names.setdefault(value.tensor.storage, set()).add(name)
-    return tuple(storage for storage, users in names.items() if len(users) > 1)
+            if (tensor := value.tensor) is not None and tensor.storage is not None:
+                of_storage = views.setdefault(tensor.storage, [])
+                if not any(name == other and window(tensor) == window(listed) for other, listed in of_storage):
+                    of_storage.append((name, tensor))
+    return views
+
+
+def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return the storages shared by several inspected expressions of the page, in order of appearance."""
+    return tuple(storage for storage, views in views_of(blocks).items() if len({name for name, _ in views}) > 1)
 
 
 def first_trouble(blocks: Sequence[Block]) -> str | None:

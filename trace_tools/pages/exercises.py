@@ -23,7 +23,6 @@ from trace_tools.presentation.markdown_text import inline_markdown, joined, to_m
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
 
-CHOICES_SHOWN = 12  # most choices, and most slips, that are shown
 _NUMBER = r"(?<![\w.,])\d[\d,]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])"
 _HIDDEN = {
     '<b class="v">': '<b class="v mask">',
@@ -52,16 +51,6 @@ class Exercise:
     def value(self) -> str:
         """The answer in Markdown."""
         return written(self.answer, self.answer.value)
-
-    @property
-    def choices(self) -> list[str]:
-        """The choices, as many as are shown."""
-        return (self.answer.choices or [])[:CHOICES_SHOWN]
-
-    @property
-    def slips(self) -> list[tuple[int | float | str, str]]:
-        """The known wrong answers with their causes, as many as are shown."""
-        return (self.answer.slips or [])[:CHOICES_SHOWN]
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -100,19 +89,22 @@ class Exercise:
             "right": self.range or self.answer.value,
             "within": self.answer.within,
             "unit": self.answer.unit,
-            "slips": [(wrong, prose.inline_html(sentence)) for wrong, sentence in self.slips],
+            "slips": [(wrong, prose.inline_html(sentence)) for wrong, sentence in self.answer.slips or ()],
         }
         data = json.dumps({name: value for name, value in judged.items() if value is not None}, separators=(",", ":"))
         return Markup(str(escape(data)).replace("&#34;", '"'))
 
     def question_markdown(self, question: str, number: int) -> str:
         """Return the question and its choices, without the answer."""
-        choices = "\n".join(f"- {inline_markdown(choice)}" for choice in self.choices)
+        choices = "\n".join(f"- {inline_markdown(choice)}" for choice in self.answer.choices or ())
         return joined([f"**Question {number}.** {question}", choices])
 
     def answer_markdown(self, number: int) -> str:
         """Return the answer, its explanation and the hint, for the end of a section."""
-        wrong = ((inline_markdown(written(self.answer, value)), inline_markdown(why)) for value, why in self.slips)
+        wrong = (
+            (inline_markdown(written(self.answer, value)), inline_markdown(why))
+            for value, why in self.answer.slips or ()
+        )
         return joined(
             [
                 f"**Answer {number}.** **{inline_markdown(self.value)}**{self.also}",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -40,8 +40,8 @@ from trace_tools.pages.document import (
     Section,
     narratives,
     prefix,
-    rows_shown,
     shared_storages,
+    views_of,
     visible,
 )
 from trace_tools.pages.margin import counted_once
@@ -49,7 +49,7 @@ from trace_tools.pages.narration import as_html
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.search import index_script
-from trace_tools.pages.section_charts import section_figures, views_of
+from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.histogram import histogram
 from trace_tools.presentation.page_shell import IMAGES, Assets, allowed, assets, highlighted
@@ -111,7 +111,7 @@ class HtmlWriter:
             "section.html.j2",
             section,
             assets=_allowing(assets("page", "questions", "figures"), section.blocks, self._site.picture),
-            notices_shown=(*self._document.notices, *overview.section_notices(section)),
+            notices_shown=(*self._document.notices, *overview.section_notices(section, self._document)),
             floored=bool(floored),
             drawn=section_figures(section, self._document),
             previous=sections[at - 1] if at else None,
@@ -119,7 +119,7 @@ class HtmlWriter:
         )
         steps = step_block(section, self._document.machine)
         data = json.dumps({"steps": steps, "lines": results_block(section), "floors": floored})
-        return page, f"page.section = {data};\n{explorations.script(_explored(section))}"
+        return page, f"page.section = {data};\n{explorations.script(_explored(section.blocks))}"
 
     def index(self) -> str:
         """Return the machine's own index."""
@@ -140,21 +140,20 @@ class HtmlWriter:
         document, explored, lines = self._document, dict[str, Explore](), dict[str, list[Step]]()
         parts: dict[str, str] = {}  # by id
         for section in document.sections:
-            notices, drawn = [*overview.section_notices(section)], section_figures(section, document)
+            notices, drawn = [*overview.section_notices(section, document)], section_figures(section, document)
             parts[section.slug] = self._written(
                 "lesson.html.j2", section, whole=True, notices_shown=notices, drawn=drawn
             )
-            explored |= _explored(section)
+            explored |= _explored(section.blocks)
             lines |= timed_lines(section)
         if overview.around(document):
             code = self._written("around.html.j2", whole=True)
             parts[overview.SETUP] = f"<h1>Code outside the sections</h1>{code}"
         first = ""
         if document.sections:
-            row, cover = overview.MachineRow(document.machine.name, ".", document), overview.cover(document)
-            explored |= cover.explored
-            covered = _covered(cover, document, self._site)
-            first = self._written("promise.html.j2", whole=True, first=row, **covered)
+            row, cover = overview.MachineRow(document.machine.name, ".", document), _cover(document, self._site)
+            explored |= cover["explored"]
+            first = self._written("promise.html.j2", whole=True, first=row, **cover)
         floored = floors_block(lines, known_machines())
         return self._written(
             "whole.html.j2",
@@ -187,17 +186,14 @@ def _link(document: Document, slug: str, url: str) -> str | None:
         return safe
     page = parts.path.removeprefix("./").removesuffix(".html") or slug
     section = next((section for section in document.sections if section.slug == page), None)
-    if section is not None:
-        anchor = prefix(section.number, one_page=True) + unquote(parts.fragment)
-        rows = (row.anchor for row in rows_shown(section.blocks))
-        if anchor in (*(heading.anchor for heading in section.headings), *rows):
-            return f"#{anchor}"
-    return f"#{page}" if parts.path and (section is not None or page == "index") else None
+    if section is not None and parts.fragment:
+        return f"#{prefix(section.number, one_page=True)}{parts.fragment}"
+    return f"#{page}" if section is not None or page == "index" else None
 
 
-def _explored(section: Section) -> dict[str, Explore]:
-    """Return the figures with inputs of a section, by their ids."""
-    narrations = (it for it in visible(section.blocks) if isinstance(it, Narration))
+def _explored(blocks: Sequence[Block]) -> dict[str, Explore]:
+    """Return the figures with inputs among these blocks, by their ids."""
+    narrations = (it for it in visible(blocks) if isinstance(it, Narration))
     return {f"said-{it.number}": it.narrative for it in narrations if isinstance(it.narrative, Explore)}
 
 
@@ -223,10 +219,12 @@ def _inline(script: str) -> str:
     return re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", script)  # only in strings: comparisons have blanks
 
 
-def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> dict[str, Any]:
+def _cover(document: Document, site: SiteContext) -> dict[str, Any]:
     """Return, for a template, the figure and the code that are marked `@cover`, with their writer."""
-    writer = _HtmlPage(document, site, cover.code[0] if cover.code is not None else None)
-    return {"cover": cover, "narration": writer.narration, "code_page": writer}
+    figure, code = overview.cover(document)
+    explored = _explored([figure[1]] if figure is not None else [])
+    cover_page = _HtmlPage(document, site, code[0] if code is not None else None)
+    return {"figure": figure, "code": code, "cover_page": cover_page, "explored": explored}
 
 
 @collector_paused()
@@ -251,14 +249,13 @@ def site_index(
     """
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
-    cover = overview.cover(first.document) if first is not None else None
+    cover = _cover(first.document, ALONE) if first is not None else {}
     files = assets("page", "index", "report", "figures")
-    if cover is not None and cover.explored:
-        script = _inline(explorations.script(cover.explored))
+    if cover.get("explored"):
+        script = _inline(explorations.script(cover["explored"]))
         files = allowed(files.css, f"{files.js}{assets('questions').js}{script}{assets('explore').js}", beside=True)
-    covered = _covered(cover, first.document, ALONE) if first is not None and cover is not None else {}
     return template.render(
-        title=title, machines=machines, searched=searched, report=report, assets=files, first=first, **covered
+        title=title, machines=machines, searched=searched, report=report, assets=files, first=first, **cover
     )
 
 

@@ -29,7 +29,6 @@ from trace_tools.analysis.rates import (
 )
 from trace_tools.analysis.summaries import (
     LEFT_OUT_IN_WORDS,
-    LINE,
     claim_summary,
     facts,
     side_text,
@@ -44,8 +43,6 @@ PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
 NAMED = 3  # most operators named on a line
 UNLIKE = 2  # minimum ratio of times at which executions count as different work
-ROUNDS = 8  # most executions for which all short values and output are shown
-SHORT = 24  # characters of such a value
 
 
 # --- next to a row ---
@@ -76,7 +73,7 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     observations = observed(row)
     time = _time(row)
     count = []
-    unseen = row.omitted or (len(row.executions) > len(shown) and not any(map(_is_joined, observations)))
+    unseen = row.omitted or len(row.executions) > len(shown)
     if unseen and len(row.executions) > 1 and (observations or time):
         text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
         if row.omitted:
@@ -101,7 +98,6 @@ def observed(row: CodeRow) -> list[MarginNote]:
     shown = row.salient
     several = len(row.executions) > 1
     notes = list(_values(row.arguments))
-    joined = _joined(row)
     for execution in shown:
         label = f"{execution.step.execution}" if several else ""
         own = [*_values(execution.values)]
@@ -114,11 +110,7 @@ def observed(row: CodeRow) -> list[MarginNote]:
             kind = "caught" if failure.caught else "failed"
             text = f"{failure.type} was raised in this call"
             own.append(MarginNote(kind, "", text))
-        for note in own:
-            if note.kind != "value" or note.index not in joined:
-                notes.append(replace(note, label=label) if label else note)
-            elif joined[note.index] not in notes:
-                notes.append(joined[note.index])
+        notes += [replace(note, label=label) for note in own] if label else own
     if several:  # notes that are equal in every shown execution are merged
         texts: dict[tuple[str, int | None, str], list[MarginNote]] = {}
         for note in notes:
@@ -126,32 +118,6 @@ def observed(row: CodeRow) -> list[MarginNote]:
             texts.setdefault((note.kind, note.index, "" if collapsed else note.text), []).append(note)
         notes = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
     return notes
-
-
-def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
-    """Return one note for each value that is short in a few executions: `total = 0 → 1 → 3`, by its index."""
-    executions = [execution for execution in row.executions if execution.values]
-    names = {tuple(name for name, _ in execution.values) for execution in executions}
-    joined: dict[int | None, MarginNote] = {}
-    if 2 <= len(executions) <= ROUNDS and not row.omitted and len(names) == 1:
-        for index, name in enumerate(names.pop()):
-            values = [execution.values[index][1] for execution in executions]
-            texts = [summary(three_digits(value)) for value in values]
-            text = " → ".join(texts)
-            short = len(max(texts, key=len)) <= SHORT and len(text) <= LINE
-            if short and len({*texts}) > 1 and all(map(_is_plain, values)):
-                joined[index] = MarginNote("value", formats.one_line(name, 60), text, index=index)
-    return joined
-
-
-def _is_plain(value: Value) -> bool:
-    """Return whether a value is a number or short text without remarks."""
-    remarkable = value.type == "error" or value.note is not None or value.varies
-    return not remarkable and (value.tensor is None or not value.tensor.shape)
-
-
-def _is_joined(note: MarginNote) -> bool:
-    return note.kind == "value" and note.value is None
 
 
 def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
@@ -227,12 +193,10 @@ def _range_of(times_ns: Sequence[float]) -> str:
 
 def _sent(row: CodeRow) -> list[MarginNote]:
     """Return notes on the traffic between ranks in one execution: a line for each operation."""
-    executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
-    if not executions or executions[0].calls:  # shown at the lines that it calls
-        return []
-    meters = executions[len(executions) // 2].step.meters
+    meters = [e.step.meters for e in row.executions if not e.calls]  # of a call, it is shown at the lines inside
+    sent = [one.collectives for one in meters if one is not None and one.collectives]
     notes = []
-    for one in (meters.collectives if meters is not None else None) or ():
+    for one in sent[len(sent) // 2] if sent else ():
         text = one.operation.replace("_", "-") + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
@@ -365,20 +329,11 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
         label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
         notes.append(MarginNote("more", label=label))
-    printed = None  # the output of a few executions, as one text if each printed little
-    texts = [e.step.stdout for e in row.executions if e.step.stdout]
-    short = all(len(formats.on_terminal(text)) <= LINE for text in texts)
-    if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
-        text = formats.on_terminal("".join(texts)).rstrip("\n")
-        printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
         calls = (call for call in salient(execution.calls) if call.shown != "named")
-        happened = (it for it in _happened(execution, label) if it.kind != "stdout" or printed is None)
-        notes += [*(MarginNote("call", call=call) for call in calls), *happened]
-    if printed is not None:
-        notes.append(printed)
-    elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
+        notes += [*(MarginNote("call", call=call) for call in calls), *_happened(execution, label)]
+    if more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
         executions = formats.plural(more_printed, "more execution")
         notes.append(MarginNote("more", label=f"{executions} printed output (see the trace)"))
     notes += [MarginNote("call", call=call) for call in row.definitions]
@@ -415,7 +370,8 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
     elif failure is not None and not _passed_on(execution):
         message = formats.shorten(failure.message, 2_000)
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        outcome = "caught by the lecture" if failure.caught else f"not caught: the {failure.ended} ended here"
+        ended = "section" if failure.survived else "run"
+        outcome = "caught by the lecture" if failure.caught else f"not caught: the {ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         sync_line = failure.waited_line
         launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""

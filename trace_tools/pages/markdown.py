@@ -91,7 +91,7 @@ class MarkdownWriter:
             [
                 f"# {section.number} {inline_markdown(section.title)}",
                 self._meta(section),
-                *self._notices(overview.section_notices(section)),
+                *self._notices(overview.section_notices(section, self._document)),
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
                 *self._answers(),
@@ -145,7 +145,7 @@ class MarkdownWriter:
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
         for notice in (*self._document.notices, *more):
             mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
-            link = f" [Show it]({notice.link})." if notice.link and notice.link[0] != "#" else ""
+            link = f" [Show it]({notice.link})." if notice.link and not notice.link.startswith(self._page) else ""
             yield f"> {mark}{escape(notice.text)}{link}"
 
     # --- blocks ---

@@ -24,7 +24,6 @@ from trace_tools.pages.document import (
     Narration,
     Notice,
     Section,
-    WithClaims,
     first_trouble,
     narratives,
     visible,
@@ -46,19 +45,24 @@ FOOT = (
 # --- the line under a page's title, and notices ---
 
 
-def claims_text(held: int, failed: int) -> str:
+def failed(claims: Sequence[ClaimLine]) -> int:
+    """Return how many claims did not hold in every timed run."""
+    return sum(not line.claim.held for line in claims)
+
+
+def claims_text(claims: Sequence[ClaimLine]) -> str:
     """Summarise the results of claims."""
-    if failed:
-        return f"{formats.plural(failed, 'claim')} of {held + failed:,} failed"
-    if held > 1:
-        return f"all {held:,} claims hold"
-    return "its one claim holds" if held else "no claims"
+    if failures := failed(claims):
+        return f"{formats.plural(failures, 'claim')} of {len(claims):,} failed"
+    if len(claims) > 1:
+        return f"all {len(claims):,} claims hold"
+    return "its one claim holds" if claims else "no claims"
 
 
 def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     if section is not None:
-        return [reading(section), document.machine.name, claims_text(section.held, section.failed)]
+        return [reading(section), document.machine.name, claims_text(section.claims)]
     parts, torch = [document.machine.name], dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {torch}")
@@ -66,7 +70,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = document.machine.cuda
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    return [*parts, claims_text(document.held, document.failed)]
+    return [*parts, claims_text(document.claims)]
 
 
 def reading(section: Section) -> str:
@@ -118,33 +122,19 @@ def closing_words(section: Section) -> str | None:
     return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", text) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """The figure, and the code around a line, marked `@cover` for the first page; each with its section."""
+def cover(document: Document) -> tuple[tuple[Section, Narration] | None, tuple[Section, CodeListing, str] | None]:
+    """Return the first figure, and the code around the first line, that are marked `@cover`, each with its section.
 
-    figure: tuple[Section, Narration] | None
-    code: tuple[Section, CodeListing, str] | None  # the third is the anchor of the marked line
-
-    @property
-    def explored(self) -> dict[str, Explore]:
-        """The figure by its id, if it has inputs."""
-        it = self.figure[1] if self.figure is not None else None
-        return {f"said-{it.number}": it.narrative} if it is not None and isinstance(it.narrative, Explore) else {}
-
-
-def cover(document: Document) -> Cover:
-    """Return the first figure and the first line of code that are marked `@cover`."""
-    figure: tuple[Section, Narration] | None = None
-    code: tuple[Section, CodeListing, str] | None = None
-    for section in document.sections:
-        for it in visible(section.blocks):
-            if isinstance(it, Narration) and it.cover and isinstance(it.narrative, Plot | Explore):
-                # on one page with its section, it needs a number of its own
-                figure = figure or (section, replace(it, number=0) if document.one_page else it)
-            elif code is None and isinstance(it, CodeListing):
-                marked = next((row.anchor for row in it.rows if "cover" in row.marks), None)
-                code = (section, _alone(it), marked) if marked is not None else None
-    return Cover(figure, code)
+    The anchor is that of the marked line.
+    """
+    blocks = [(section, block) for section in document.sections for block in visible(section.blocks)]
+    marked = [(section, it) for section, it in blocks if isinstance(it, Narration) and it.cover]
+    figures = [(section, it) for section, it in marked if isinstance(it.narrative, Plot | Explore)]
+    listings = [(section, it) for section, it in blocks if isinstance(it, CodeListing)]
+    code = [(section, _alone(it), row.anchor) for section, it in listings for row in it.rows if "cover" in row.marks]
+    if figures and document.one_page:  # on one page with its section, it needs a number of its own
+        figures = [(figures[0][0], replace(figures[0][1], number=0))]
+    return next(iter(figures), None), next(iter(code), None)
 
 
 def _alone(listing: CodeListing) -> CodeListing:
@@ -171,19 +161,15 @@ def section_time(section: Section) -> str:
     return formats.spread(section.timing.samples_ns) + (" (host)" if section.timing.clock == "launch" else "")
 
 
-def section_notices(section: Section, index: Document | None = None) -> Iterator[Notice]:
-    """Yield the notices of a section's page; or what of it failed, for the index of its document."""
-    anchor = first_trouble(section.blocks)
-    link = f"#{anchor}" if anchor else None
-    this, where = "This section", "On this page"
-    if index is not None:
-        link, this, where = index.link(section.slug, anchor or ""), f"“{section.title}”", f"In “{section.title}”"
+def section_notices(section: Section, document: Document) -> Iterator[Notice]:
+    """Yield what failed in a section, for its page and the index."""
+    link = document.link(section.slug, first_trouble(section.blocks) or "")
     if section.failure is not None:
         at = f" at line {section.failure.line}" if section.failure.line is not None else ""
-        ended = f"{this} ended" if section.failure.survived else f"The run ended in {this[0].lower()}{this[1:]}"
+        ended = f"“{section.title}” ended" if section.failure.survived else f"The run ended in “{section.title}”"
         yield Notice("failed", f"{ended} with {section.failure.type}{at}.", link)
-    if section.failed:
-        yield Notice("failed", f"{where}, {claims_text(section.held, section.failed)}.", link)
+    if failed(section.claims):
+        yield Notice("failed", f"In “{section.title}”, {claims_text(section.claims)}.", link)
 
 
 def document_notices(document: Document) -> Iterator[Notice]:
@@ -219,7 +205,7 @@ def index_parts(document: Document) -> Iterator[Content]:
                 link=document.link(section.slug),
             ),
             Phrase(reading(section)),
-            Phrase(counted(section), link=f"#claims-{section.slug}" if section.claims else ""),
+            Phrase(counted(section.claims), link=f"#claims-{section.slug}" if section.claims else ""),
             Phrase(section_time(section), style="right"),
             Phrase(f"{len(section.stepping.stops):,}", style="right"),
         ]
@@ -235,39 +221,28 @@ def index_parts(document: Document) -> Iterator[Content]:
     measured = Grid("index", ("peak", "rate", "source"), peaks, "Peaks")
     yield Part("The machine", [_facts(_machine_facts(document.machine)), measured], "machine")
     yield Part("The run", [_facts(run_facts(document)), Grid("index", columns, processes, "Processes")], "run")
-    lists: list[tuple[str, str, WithClaims]] = [
-        (s.slug, f"{s.number} {prose.readable_text(s.title)}", s) for s in document.sections
-    ]
-    lists.append((SETUP, "Outside the sections", ClaimList(document.claims_outside)))
+    lists = [(s.slug, f"{s.number} {prose.readable_text(s.title)}", s.claims) for s in document.sections]
+    lists.append((SETUP, "Outside the sections", document.claims_outside))
     claims = [
-        Part(
-            f"{title}: {counted(listed)}", [_claims(document, slug, listed)], f"claims-{slug}", folded=not listed.failed
-        )
-        for slug, title, listed in lists
-        if listed.claims
+        Part(f"{title}: {counted(of)}", [_claims(document, slug, of)], f"claims-{slug}", folded=not failed(of))
+        for slug, title, of in lists
+        if of
     ]
     if claims:
         yield Part("All claims", claims, "claims")
     yield Phrase(FOOT, style="foot")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimList(WithClaims):
-    """The claims outside the sections."""
-
-    claims: tuple[ClaimLine, ...]
-
-
-def counted(counted: WithClaims) -> str:
+def counted(claims: Sequence[ClaimLine]) -> str:
     """Return the numbers of claims that held and that failed: "3 ✓ 1 ✗"; "" without claims."""
-    numbers = ((counted.held, "✓"), (counted.failed, "✗"))
+    numbers = ((len(claims) - failed(claims), "✓"), (failed(claims), "✗"))
     return " ".join(f"{number:,} {mark}" for number, mark in numbers if number)
 
 
-def _claims(document: Document, slug: str, listed: WithClaims) -> Grid:
+def _claims(document: Document, slug: str, claims: Sequence[ClaimLine]) -> Grid:
     """Return claims with links to their lines, and their sides where these add information to the source."""
     rows = []
-    for line in listed.claims:
+    for line in claims:
         sides = "" if tells_nothing_new(line.claim) else claim_summary(line.claim)
         judged = f"judged {line.judged} times" if line.judged > 1 else ""
         rows.append(
@@ -401,7 +376,7 @@ class MachineRow:
         used = next((name for name in ("torch", "python") if name in versions), "")
         return [
             Phrase(self.name, soft=self.notes, link=self.link("index")),
-            Phrase(counted(document)),
+            Phrase(counted(document.claims)),
             Phrase(formats.duration(statistics.median(times)) if times else "not measured"),
             Phrase(", ".join(f"{rate} {name}" for name, rate, _ in peaks)),
             Phrase(f"{used} {versions[used]}" if used else ""),
@@ -416,7 +391,7 @@ def questions(document: Document) -> int:
 
 
 def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Iterator[Content]:
-    """Yield the table of machines, a link to the `report` that compares them, and each section's claims on them."""
+    """Yield the table of machines, and a link to the `report` that compares them."""
     columns = ("machine", "claims", "whole lecture", "peaks", "with", "passes", "traced")
     parts: list[Content] = [
         Phrase("Every number on a machine's pages was measured or computed on that machine."),
@@ -425,19 +400,3 @@ def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Ite
     if report is not None:
         parts.append(Phrase("Differences between the machines", link=report))
     yield Part("Machines", parts, "machines", folded=True)
-    pages: dict[tuple[int, str], dict[str, tuple[MachineRow, Section]]] = {}  # every section once, in reading order
-    for machine in machines:
-        for section in machine.document.sections:
-            pages.setdefault((section.number, section.slug), {})[machine.folder] = machine, section
-    rows = []
-    for (number, slug), ran in sorted(pages.items()):
-        first, section = next(iter(ran.values()))
-        row = [Phrase(f"{number} {section.title}", style="title", link=first.link(slug))]
-        for machine in machines:
-            on = ran.get(machine.folder)
-            row.append(Phrase(counted(on[1]) or "open", link=machine.link(slug)) if on is not None else Phrase())
-        rows.append(row)
-    names = [machine.name + (f" ({machine.notes})" if machine.notes else "") for machine in machines]
-    title = "Claims by section and machine"
-    if any(machine.document.held or machine.document.failed for machine in machines):
-        yield Part(title, [Grid("index", ("section", *names), rows, title)], folded=True)

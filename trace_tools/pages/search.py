@@ -21,6 +21,7 @@ from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
 
 FILE = "search-index.js"
+LONGEST = 30_000  # characters of an entry
 # Words that mean the same, as people type them and as lectures say it. A query with one also finds the others.
 SYNONYMS = (
     ("OOM", "batch size too big", "out of memory"),
@@ -126,4 +127,4 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[Se
 
 
 def _line(text: str) -> str:
-    return formats.one_line(text, prose.LONGEST)
+    return formats.one_line(text, LONGEST)

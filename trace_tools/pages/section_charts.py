@@ -12,10 +12,8 @@ from dataclasses import replace
 
 from trace_tools.analysis.rates import WORTH_SHOWING_NS, StatementTime
 from trace_tools.pages.document import (
-    Block,
     Call,
     Document,
-    Execution,
     Section,
     Stop,
     brief_code,
@@ -27,7 +25,6 @@ from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import RoofPoint, roof_of, roofline
 from trace_tools.presentation.report import Chart
-from trace_tools.presentation.storage import Views, window
 from trace_tools.util import formats
 
 LEAST_POINTS = 3  # fewer under a roofline show nothing that the notes do not say
@@ -97,9 +94,8 @@ def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7
 def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:
     """Draw points under the roofline; few of them, or points far below it, do not justify a figure."""
     roof = roof_of("here", document.machine, points)
-    near = [point for point in roof.points if not roof.is_far(point)]
-    enough = len({formats.number(point.intensity, 2) for point in near}) >= LEAST_POINTS
-    shares = sorted((p.flops_per_second / over, p.name) for p in near if (over := roof.over(p)))
+    enough = len({formats.number(point.intensity, 2) for point in roof.points}) >= LEAST_POINTS
+    shares = sorted((p.flops_per_second / over, p.name) for p in roof.points if (over := roof.over(p)))
     ends = [f"“{formats.one_line(code, 40)}” {formats.percent(share)}" for share, code in (shares[-1:] + shares[:1])]
     under = UNDER + ABOVE * (shares[-1][0] > 1) if shares else NO_ROOF
     title = f"{ends[0]} of its roof, {ends[1]}" if shares else "Roofline"
@@ -112,11 +108,17 @@ def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, 
 
 
 def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
-    """Yield the points of inspected or measured statements that were timed and counted."""
+    """Yield the points of inspected or measured statements that were timed and counted.
+
+    The calls that a statement measured are numbered if there are several.
+    """
     for row in rows_shown(section.blocks):
-        code = brief_code(row.lines[0].text) if row.lines else ""
-        for execution in row.salient:
-            yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
+        name, link = formats.one_line(brief_code(row.lines[0].text) if row.lines else "", 60), f"{page}#{row.anchor}"
+        for execution in (e for e in row.salient if e.step.annotated or e.step.measured):
+            for rate in execution.rates:
+                if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
+                    number = f" ({rate.call})" if len(execution.step.measured or ()) > 1 else ""
+                    yield RoofPoint(rate.intensity, rate.per_second, name + number, link, rate.peak)
 
 
 def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[MemoryPoint]:
@@ -133,30 +135,3 @@ def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[Memor
             name = formats.one_line(codes.get(stop.anchor, f"line {stop.line}"), 32)
             points.append(MemoryPoint(stop.number, meters.live_bytes, peak, name, link))
     return points
-
-
-def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
-    """Yield the point of an execution, or the points of the calls that it measured, numbered if several.
-
-    Statements that are not annotated, or not both timed and counted, have no point.
-    """
-    step = execution.step
-    if step.annotated or step.measured:
-        for rate in execution.rates:
-            if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
-                number = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
-                yield RoofPoint(rate.intensity, rate.per_second, name + number, link, rate.peak)
-
-
-def views_of(blocks: Sequence[Block]) -> Views:
-    """Return, by storage, the distinct tensors inspected on a page, in order of appearance."""
-    views: Views = {}
-    for row in rows_shown(blocks):
-        for name, value in (pair for execution in row.executions for pair in execution.values):
-            tensor = value.tensor
-            if tensor is None or tensor.storage is None:
-                continue
-            of_storage = views.setdefault(tensor.storage, [])
-            if not any(name == other and window(tensor) == window(listed) for other, listed in of_storage):
-                of_storage.append((name, tensor))
-    return views

@@ -3,8 +3,7 @@ r"""Convert TeX formulas to MathML at build time, or to plain text for the searc
     mathml(r"\frac{a}{b}")        "<math><mrow><mfrac>…</mfrac></mrow></math>"
     readable(r"6 \times ND")      "6 × ND"
 
-A formula that cannot be converted to plain MathML is shown as TeX, with a note. Macros are refused: a few lines of them
-can expand to a formula of any size.
+A formula that cannot be converted to plain MathML is shown as TeX, with a note.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ import re
 from functools import lru_cache
 from xml.etree.ElementTree import Element, tostring
 
-LONGEST = 5_000  # characters of one formula
-
-_MACROS = re.compile(r"\\(?:re|provide)?newcommand|\\newenvironment|\\def\b|\\let\b|\\DeclareMathOperator")
 # Environments that the converter knows by another name, and the arguments that may follow.
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{(aligned|gather)(?:ed|at)?\*?\}(?:\[[tbc]\]|\{\d\})?")
 _ESCAPED = re.compile(r"\\([_%#&${}])")
@@ -37,8 +33,6 @@ def mathml(tex: str, *, display: bool = False) -> str:
     from latex2mathml.converter import convert_to_element  # the import takes 40 ms, and many pages have no formula
 
     try:
-        if len(tex) > LONGEST or _MACROS.search(tex):
-            raise ValueError("too long, or with macros")
         element = convert_to_element(_ENVIRONMENT.sub(_renamed, tex), display="block" if display else "inline")
         _check(element)
     except Exception:  # the converter raises IndexError, KeyError and its own errors

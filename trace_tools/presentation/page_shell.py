@@ -93,11 +93,8 @@ COLOURED = (Keyword, Operator.Word, String, Comment, Number, Name.Decorator, Nam
 def _coloured(
     self: object, lexer: Lexer | None, stream: Iterable[tuple[_TokenType, str]], options: dict[str, Any]
 ) -> Iterator[tuple[_TokenType, str]]:
-    coloured: dict[_TokenType, _TokenType] = {}
     for kind, text in stream:
-        if kind not in coloured:
-            coloured[kind] = next((one for one in COLOURED if kind[: len(one)] == one), Text)
-        yield coloured[kind], text
+        yield next((one for one in COLOURED if kind[: len(one)] == one), Text), text
 
 
 @lru_cache(maxsize=32)

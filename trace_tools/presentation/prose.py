@@ -33,7 +33,6 @@ _UNBROKEN = re.compile(
     r"(?<=\d) (?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|days?|GPUs?|tokens?|billion|million)\b)"
     r"|(?<=[Ss]ection) (?=\d)"
 )
-LONGEST = 30_000  # characters of one text: takes up to a second for each form of a page
 LONGEST_URL = 2_000
 
 Image = Callable[[str], str | None]  # maps a path to the address of the image; None: refused
@@ -77,11 +76,7 @@ def _parser() -> MarkdownIt:
 
 def parse(markdown: str) -> list[Token]:
     """Return the tokens of a text, without its common indentation; exponents as on all pages, except in code."""
-    text = dedented(markdown)
-    if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
-        note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
-        text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
-    tokens = _parser().parse(text)
+    tokens = _parser().parse(dedented(markdown))
     for child in chain.from_iterable(token.children or () for token in tokens):
         if child.type == "text":
             child.content = formats.tidy_exponents(child.content)
@@ -90,7 +85,7 @@ def parse(markdown: str) -> list[Token]:
 
 def dedented(markdown: str) -> str:
     """Return a text without the common indentation of a triple-quoted string."""
-    return formats.visible(cleandoc(markdown[:LONGEST].expandtabs(4).replace("\r\n", "\n")))
+    return formats.visible(cleandoc(markdown.expandtabs(4).replace("\r\n", "\n")))
 
 
 def headings(markdown: str) -> list[tuple[int, str]]:

@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count, groupby, zip_longest
+from itertools import count, groupby
 
 from trace_tools.analysis.outcome import violations
 from trace_tools.analysis.rates import statement_times
@@ -387,23 +387,22 @@ def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Blo
         last: list[Block] = []
         for (line, _), execution in groupby(emitted, lambda it: it[1:3]):
             new = [block for *_, block in execution]
-            again = _again(last, new) if line == last_line else None
-            if again is None:
-                yield from last
-            last_line, last = line, new if again is None else again
+            if line == last_line and [*map(_said, new)] == [*map(_said, last)]:
+                both = zip(last, new, strict=True)
+                last = [
+                    replace(a, steps=(*a.steps, *b.steps))
+                    for a, b in both
+                    if isinstance(a, Narration) and isinstance(b, Narration)
+                ]
+                continue
+            yield from last
+            last_line, last = line, new
         yield from last
 
 
-def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
-    """Return two executions' narrative merged, if it is the same; else None."""
-    merged: list[Block] = []
-    for a, b in zip_longest(first, second):
-        if not (isinstance(a, Narration) and isinstance(b, Narration)):
-            return None
-        if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
-            return None
-        merged.append(replace(a, steps=(*a.steps, *b.steps)))
-    return merged
+def _said(block: Block) -> object:
+    """Return what is equal for two narrations that say the same, and for no other two blocks."""
+    return (block.narrative, block.sometimes) if isinstance(block, Narration) else id(block)
 
 
 def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from itertools import takewhile
-from typing import Any
 
 from trace_tools.presentation.charts import svg
 from trace_tools.util import formats
@@ -29,6 +28,7 @@ SOFT = f"var(--soft, {svg.SOFT})"
 PAPER = "var(--paper, none)"
 COLOURS = tuple(f"var(--s{n}, {colour})" for n, colour in enumerate(svg.PALETTE, start=1))
 TICK = 11  # size of the labels of ticks
+MARKS = ("M-4.2-4.2h8.4v8.4h-8.4Z", "M0-5.5l5 9.7h-10Z", "M0-5.9l5.9 5.9l-5.9 5.9l-5.9-5.9Z")
 # Width of a letter relative to its size, for DejaVu Sans, the widest font of the pages.
 LETTER = 0.62
 UNLIKE = dict.fromkeys(" .,:;'|!()[]-/·Iijlfrt", 0.39) | dict.fromkeys("mwMW@%…→←↓=+×<>−≈", 0.95)
@@ -96,17 +96,11 @@ class Drawing:
 
 def marker(drawing: Drawing, at: Point, n: int) -> None:
     """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond."""
-    (x, y), size = at, 4.2
-    look: dict[str, Any] = {"fill": colour(n), "stroke": PAPER, "stroke_width": 0.8}
-    shapes: tuple[list[Point], ...] = (
-        [(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)],
-        [(x, y - 1.3 * size), (x + 1.2 * size, y + size), (x - 1.2 * size, y + size)],
-        [(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)],
-    )
+    (x, y), look = at, {"fill": colour(n), "stroke": PAPER, "stroke-width": "0.8"}
     if n % 4:
-        drawing.add("path", d=f"{polyline(shapes[n % 4 - 1])}Z", **look)
+        drawing.add("path", d=MARKS[n % 4 - 1], transform=f"translate({x:.1f} {y:.1f})", **look)
     else:
-        drawing.add("circle", cx=x, cy=y, r=size, **look)
+        drawing.add("circle", cx=x, cy=y, r=4.2, **look)
 
 
 def polyline(points: Sequence[Point]) -> str:

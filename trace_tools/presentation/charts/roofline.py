@@ -4,7 +4,7 @@
 
 A step's position is its intensity (FLOP/byte) and its rate (FLOP/s). The roofline above it is the limit by the
 machine's memory or arithmetic. Machines differ in colour and marker. Steps far below the roofline would stretch the
-axis, so they are only counted below it.
+axis, so they are only counted.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Roof:
     peaks: tuple[tuple[str, float], ...]
     bytes_per_second: float | None
     points: tuple[RoofPoint, ...]
+    far: int = 0  # points far below it, which are not drawn
 
     def over(self, point: RoofPoint) -> float | None:
         """Return the highest possible rate at a point's intensity; None if unknown."""
@@ -67,13 +68,12 @@ class Roof:
             limits.append(point.intensity * self.bytes_per_second)
         return min(limits, default=None)
 
-    def is_far(self, point: RoofPoint) -> bool:
-        """Return whether a point is so far below its roofline that neither arithmetic nor memory limits it."""
-        return point.flops_per_second < FAR * (self.over(point) or 0.0)
-
 
 def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
-    """Return a machine's roofline with its points: the leading peak, and the peaks of the points' formats."""
+    """Return a machine's roofline with its points: the leading peak, and the peaks of the points' formats.
+
+    Points so far below it that neither arithmetic nor memory limits them are only counted.
+    """
     points = tuple(p for p in points if p.intensity > 0 and p.flops_per_second > 0)
     leading, memory = leading_peak(machine), peak_of(machine, "memory")
     used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
@@ -81,7 +81,9 @@ def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     best = [peak for name in names if (peak := peak_of(machine, name)) is not None]
     suffix = ", measured" if machine.device != "cpu" else ""
     peaks = tuple((p.name + suffix * p.measured, p.per_second) for p in best if p.per_second)
-    return Roof(label, peaks, memory.per_second or None if memory else None, points)
+    roof = Roof(label, peaks, memory.per_second or None if memory else None, points)
+    near = tuple(point for point in points if point.flops_per_second >= FAR * (roof.over(point) or 0.0))
+    return replace(roof, points=near, far=len(points) - len(near))
 
 
 def roofline(roofs: Sequence[Roof]) -> str | None:
@@ -89,12 +91,7 @@ def roofline(roofs: Sequence[Roof]) -> str | None:
     placed = {n: roof for n, roof in enumerate(roofs) if roof.points or (roof.peaks and roof.bytes_per_second)}
     if not placed:
         return None
-    below = [p.flops_per_second for roof in placed.values() for p in roof.points if roof.is_far(p)]
-    if len(below) < sum(len(roof.points) for roof in placed.values()):  # else there are no others to squeeze
-        placed = {n: replace(r, points=tuple(p for p in r.points if not r.is_far(p))) for n, r in placed.items()}
-    else:
-        below = []
-    drawing = Drawing(WIDTH, HEIGHT + ROW * (len(placed) + bool(below)) + 6)
+    drawing = Drawing(WIDTH, HEIGHT + ROW * len(placed) + 6)
     across, up = _axes(list(placed.values()))
     intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
     rates = [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in decades(up.low, up.high)]
@@ -116,12 +113,6 @@ def roofline(roofs: Sequence[Roof]) -> str | None:
     _name_points(drawing, names if len(names) <= NAMED else [])
     _legend(drawing, placed, up.start + BOTTOM)
     words = " ".join(map(_in_words, placed.values()))
-    if below:
-        ends = dict.fromkeys(formats.quantity(end(below), "FLOP/s", 3) for end in (min, max))
-        steps = formats.plural(len(below), "step")
-        summary = f"far below: {steps} at less than a thousandth of the roof: {'–'.join(ends)}"
-        drawing.text((LEFT, drawing.height - 6), summary, size=TICK)
-        words += f" {summary}."
     return drawing.svg(f"Roofline. Across: FLOP per byte. Up: FLOP/s. Both logarithmic. {words}")
 
 
@@ -178,7 +169,7 @@ def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
             drawing.add("path", d=f"M{LEFT:g} {y:g}h24", stroke=colour(machine), stroke_width=1.8)
         if roof.points:
             marker(drawing, (LEFT + 12, y), machine)
-        drawing.text((LEFT + 31, y + 4), formats.one_line(_in_words(roof), 90), size=TICK)
+        drawing.text((LEFT + 31, y + 4), formats.one_line(_in_words(roof), 110), size=TICK)
 
 
 def _in_words(roof: Roof) -> str:
@@ -186,4 +177,5 @@ def _in_words(roof: Roof) -> str:
     peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
     steps = formats.plural(len(rates), "step")
     reached = f"; {steps}, at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
-    return f"{roof.label}: {peaks}{reached}."
+    far = f"; {roof.far:,} more below a thousandth of the roof" if roof.far else ""
+    return f"{roof.label}: {peaks}{reached}{far}."

@@ -69,11 +69,8 @@ def clean(source: str, prefix: str, description: str) -> str | None:
     if "viewBox" not in out.attrib and width and height:
         out.set("viewBox", f"0 0 {width:g} {height:g}")
     out.attrib |= {"role": "img", "aria-label": formats.shorten(description, 1_000)}
-    try:
-        _copy((child for child in root if child.tag.removeprefix(_SVG) not in ("title", "desc")), out, prefix, named)
-        return tostring(out, encoding="unicode").replace(" />", "/>")
-    except RecursionError:
-        return None
+    _copy((child for child in root if child.tag.removeprefix(_SVG) not in ("title", "desc")), out, prefix, named)
+    return tostring(out, encoding="unicode").replace(" />", "/>")
 
 
 def standalone(figure: str) -> str:
