@@ -76,7 +76,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
 def reading(section: Section) -> str:
     """Format the reading time of a section and of its deeper parts."""
     core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
-    return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
+    return f"{core}\u00a0min" + (f" +\u00a0{deeper}\u00a0deeper" if deeper else "")
 
 
 def opening(section: Section) -> str:

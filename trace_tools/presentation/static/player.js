@@ -196,7 +196,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     if (list.length > 1) results.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
     for (const entry of steps.seenAt.get(stop) ?? []) {
       if (steps.seen.change[entry] === 4 || !isKnown(entry, now.here)) continue;
-      results.push(make("span", "", make("b", "", steps.seen.name[entry] + (/^\w+\[/.test(steps.seen.text[entry]) ? " " : " = ")), steps.seen.text[entry]));
+      results.push(make("span", "", make("b", "", steps.seen.name[entry] + (/^\w+\[/.test(steps.seen.text[entry]) ? " " : " = ")), textOf(entry)));
     }
     for (const [kind, text] of steps.noted.get(stop) ?? []) if (kind !== "printed") results.push(make("span", kind, kind === "held" ? "✓" : SIGNS[kind] + text));
     return results;
@@ -237,6 +237,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const stop = steps.seen.stop[entry];
     return steps.seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
   };
+  const isMasked = (entry) => !now.animate && $(steps.anchor[steps.seen.stop[entry]])?.closest("[data-follows]:not(.shown) .row:has(.mask)");  // on the page
+  const textOf = (entry) => (isMasked(entry) ? "?" : steps.seen.text[entry]);
   const known = (frame) => {  // name → the last known entry with its value
     const found = new Map();
     for (const entry of steps.seenIn.get(frame) ?? []) {
@@ -262,8 +264,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const parts = steps.seen.name[entry].split(/(?<=\W)(?=\w)/);  // line breaks allowed in an expression
     const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
     row.firstChild.scope = "row";
-    const cell = make("td", "", steps.seen.text[entry], ...labelled(steps.seen.storage[entry]));
-    if (steps.seen.grid[entry]) cell.append(gridOf(steps.seen.grid[entry]));
+    const cell = make("td", "", textOf(entry), ...labelled(steps.seen.storage[entry]));
+    if (steps.seen.grid[entry] && !isMasked(entry)) cell.append(gridOf(steps.seen.grid[entry]));
     const words = { alias: "written through another name" }[change] ?? change;
     if (words) cell.append(make("small", "", words));
     row.append(cell);
@@ -321,8 +323,6 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const cost = [steps.time[now.here], steps.memory[now.here]].filter(Boolean).join(" · ");
     const lines = [make("p", "where", `line ${steps.line[now.here]}` + (cost ? ` · ${cost}` : ""))];
     if (steps.code[now.here]) lines.push(make("pre", "", steps.code[now.here]));
-    const inside = steps.inside[now.here];
-    if (inside) lines.push(make("p", "", inside === 1 ? "Calls: 1 step inside it." : `Calls: ${inside.toLocaleString("en")} steps inside it.`));
     for (const [kind, text] of steps.noted.get(now.here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
     head.replaceChildren(...lines);
   };
@@ -334,7 +334,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const place = `Step ${now.here + 1} of ${steps.count}, line ${steps.line[now.here]}, ${steps.names[steps.frame[now.here]]}.`;
     const fresh = [...known(steps.frame[now.here]).values()].filter(isFresh).slice(0, 3);
     const notes = (steps.noted.get(now.here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
-    return [place, ...fresh.map((entry) => `${steps.seen.name[entry]}: ${steps.seen.text[entry]}.`), ...notes].join(" ");
+    return [place, ...fresh.map((entry) => `${steps.seen.name[entry]}: ${textOf(entry)}.`), ...notes].join(" ");
   };
   const settle = () => {
     say(description());
