@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from tests.traces import example_trace
 from trace_tools.cli import main
-from trace_tools.trace.file import write
+from trace_tools.trace.file import dump, write
 
 
 def run(*arguments: str | Path) -> Result:
@@ -39,6 +39,8 @@ def test_missing_or_invalid_trace_is_a_one_line_error(tmp_path: Path) -> None:
         result = run(path)
         assert result.exit_code == 2 and result.stdout == ""
         assert result.stderr.startswith(f"error: {path}: ") and result.stderr.count("\n") == 1
+    path.write_text(dump(example_trace()).replace('"statement": 20,', '"statement": 200,'))
+    assert (result := run(path)).exit_code == 2 and result.stderr.startswith("error: lecture.py: ")
     assert run().exit_code == 2
 
 

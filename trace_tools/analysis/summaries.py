@@ -321,7 +321,7 @@ def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
         by_column = [_aligned(elements[index::columns], 1) for index in range(columns)]
         return [by_column[index % columns][index // columns] for index in range(len(elements))]
     if texts is None:
-        return [formats.tidy_exponents(f"{e:.3e}") if e and math.isfinite(e) else element(e) for e in numbers]
+        return [formats.tidy_exponents(f"{e:.3e}") if e and abs(e) < 1e308 else element(e) for e in numbers]
     whole = all("." not in text for text in texts)  # "3." marks a float
     return [text.replace(",", "") + "." * (whole and math.isfinite(e)) for text, e in zip(texts, numbers, strict=True)]
 

@@ -88,9 +88,10 @@ class Execution:
     @property
     def troubled(self) -> bool:
         """Return whether it has a failed claim or an uncaught exception, which must always be shown."""
-        failed = self.failure is not None and not self.failure.caught
-        claim = self.step.claim
-        return failed or (claim is not None and not claim.held) or any(call.troubled for call in self.calls)
+        failure, claim = self.failure, self.step.claim
+        if (failure is not None and not failure.caught) or (claim is not None and not claim.held):
+            return True
+        return bool(self.calls) and any(call.troubled for call in self.calls)
 
     @property
     def observed(self) -> bool:

@@ -235,6 +235,7 @@ def _head(front: Iterable[bytes], path: Path) -> Head:
         schema = plain.get("schema") if isinstance(plain, dict) else None
         if schema != SCHEMA_VERSION:
             raise ValueError(f"found the schema {schema!r:.40}; this version of the tools reads {SCHEMA_VERSION}")
+        msgspec.convert(plain, Head)  # before its texts are read: in other YAML a list may contain itself
         return msgspec.convert(_visible(plain), Head)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

@@ -58,6 +58,15 @@ def _keep_on_one_line(record: Any, **longest: int) -> None:
             force_setattr(record, name, formats.one_line(text, most))
 
 
+def _is_huge(number: object) -> TypeGuard[int]:
+    return isinstance(number, int) and abs(number) >= LARGEST_FLOAT
+
+
+def _check_float_range(*figures: float | None) -> None:
+    if any(map(_is_huge, figures)):
+        raise ValueError("found a whole number beyond the range of floats, with which rates are computed")
+
+
 def _check_length(name: str, items: Sized | None, length: int) -> None:
     if items is not None and len(items) != length:
         raise ValueError(f"{name} has {len(items)} entries; expected {length}")
@@ -74,6 +83,9 @@ class Statistics(Struct, frozen=True):
     inf: Natural = 0
     zero: Natural = 0
     histogram: list[Natural] | None = None  # finite elements in equal bins from min to max
+
+    def __post_init__(self) -> None:
+        _check_float_range(self.min, self.max)
 
 
 class Tensor(Struct, frozen=True):
@@ -184,6 +196,9 @@ class Meters(Struct, frozen=True):
     why: str | None = None
     device_operators: int | None = None  # number of operators that moved bytes of the accelerator; None for 0
 
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
 
 class Measured(Struct, frozen=True):
     """One call of `measure` in a step: the time and the work of one call of its function.
@@ -204,8 +219,16 @@ class Measured(Struct, frozen=True):
     work: list[Work] | None = None
     why: str | None = None  # reason for a count of None: "no torch operator ran in it", "fused"
 
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
 
 Counts = Meters | Measured  # operations of a step, or of one call that it measured
+
+
+def _check_counts(counts: Counts) -> None:
+    work = (figure for *_, flops, moved in counts.work or () for figure in (flops, moved))
+    _check_float_range(counts.flops, counts.bytes_read, counts.bytes_written, counts.meta_flops, *work)
 
 
 class Claim(Struct, frozen=True):
@@ -305,10 +328,6 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
         if any(_is_huge(cell) for row in self.rows for cell in row):
             rows = [[formats.number(cell) if _is_huge(cell) else cell for cell in row] for row in self.rows]
             force_setattr(self, "rows", rows)
-
-
-def _is_huge(cell: Scalar) -> TypeGuard[int]:
-    return isinstance(cell, int) and abs(cell) >= LARGEST_FLOAT
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):
@@ -611,11 +630,7 @@ class SourceFile(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """One lecture on one machine.
-
-    In the file, `schema` comes first, then `events`: the number of events that `steps` lists. A file that holds fewer
-    was cut short, and its run is not complete. Older traces have no `events`.
-    """
+    """One lecture on one machine."""
 
     title: str
     run: Run

@@ -102,7 +102,7 @@ def aligned(values: Sequence[int | float], digits: int = 5, least: int = 1) -> l
     The largest number has `digits` digits, or up to seven if the smallest positive number would otherwise have fewer
     than `least` significant digits. Decimals that are 0 in all numbers are dropped: whole numbers give ["3", "12"].
     """
-    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    sizes = [abs(value) for value in values if value and abs(value) < math.inf]  # also integers that no float can hold
     most = max(sizes, default=1)
     if not 1e-4 <= most < 1e7:
         return None
@@ -176,7 +176,7 @@ def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
     labels are unchanged.
     """
     name, comma, unit = label.rpartition(", ")
-    sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
+    sizes = sorted(abs(value) for value in values if value and abs(value) < math.inf)
     if unit == "s":
         prefixes: Sequence[tuple[float, str]] = [(factor / 1e9, prefixed) for factor, prefixed in TIMES[3:]]
     elif unit in SI_UNITS and (unit.endswith("/s") or unit == "FLOP"):

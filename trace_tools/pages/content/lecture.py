@@ -13,6 +13,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from trace_tools.errors import LectureError
 from trace_tools.pages.content.shown_source import ShownSource, shown_source
 from trace_tools.pages.document import Execution, Failure
 from trace_tools.source.cells import Cell
@@ -66,11 +67,14 @@ class Lecture:
 def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     """Match a trace with its text; `text` is the current text of its lecture.
 
-    Raises LectureError if the stored source is not valid Python.
+    Raises LectureError if the stored source is not valid Python, or has fewer statements than the trace refers to.
     """
     edition = shown_source(trace.source, text)
     trace = _reworded(trace, edition.reworded)
     tree = Tree(trace)
+    last, count = max((step.statement for step in tree.by_id.values()), default=0), len(edition.source.parsed.numbered)
+    if last >= count and tree.by_id:
+        raise LectureError(trace.source.path, None, f"the trace refers to statement {last}; found 0 to {count - 1}")
     definitions: dict[int, Statement | None] = {}
 
     for frame in tree.frames.values():
