@@ -147,7 +147,7 @@ def parts(text: str, kind: str) -> list[Token]:
 
 
 def test_text_cannot_close_its_fence_or_code_span() -> None:
-    for text in ("```", "````\nx", "`", "a ``b`` c", "~~~", "", "`` ` ``"):
+    for text in ("```", "````\nx", "`", "`a", "a ``b`` c", "~~~", "", "`` ` ``"):
         [token] = parts(fenced(text), "fence")
         assert token.content.rstrip("\n") == text.rstrip("\n")
         if text.strip() and "\n" not in text:
