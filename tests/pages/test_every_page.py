@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
@@ -23,6 +24,7 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import one_file
 from trace_tools.pages.player import step_block
 from trace_tools.pages.search import index_script
+from trace_tools.pages.site import SiteTrace, site_files
 from trace_tools.trace.model import Text, Trace
 
 # Headings like parts of a page, and alike.
@@ -54,8 +56,9 @@ FORBIDDEN = {"iframe", "object", "embed", "form", "base", "foreignobject", "anim
 
 
 @every_trace
-def test_html_pages_are_well_formed_and_run_only_their_own_script(trace: Trace) -> None:
+def test_html_pages_are_well_formed_and_run_only_their_own_script(trace: Trace, tmp_path: Path) -> None:
     pages = {name: text for name, text in html_pages(trace).items() if text} | {"one file": one_file(trace)}
+    pages["site"] = site_files([SiteTrace(trace, "cpu")], tmp_path)[""]["index.html"].decode()
     for name, text in pages.items():
         page, alone = Page(text), name == "one file"
         ids = Counter(page.ids())
@@ -87,6 +90,7 @@ def test_html_pages_are_well_formed_and_run_only_their_own_script(trace: Trace) 
         assert policy.startswith("default-src &#39;none&#39;") and "unsafe" not in policy
         assert text.index("Content-Security-Policy") < text.index("<style>")
         assert not alone or ("self" not in policy and "http" not in policy)
+        assert alone or re.search("script-src .+ &#39;self.+ style-src", policy)
 
 
 @every_trace

@@ -121,6 +121,7 @@ def test_lecture_py_has_no_mistakes() -> None:
     ("end", "main"),
     [
         ("def main(n): part()\nmain(3)\n", "main"),
+        ("def main(): part(); spare = 1\ndef spare(): pass\nmain()\n", "main"),
         ("async def main(): part()\nif __name__ == '__main__':\n    asyncio.run(main())\n", "main"),
         ("def begin(): part()\nif __name__ == '__main__':\n    print('x')\n    begin()\n", "begin"),
         ("def begin(): part()\nif '__main__' == __name__: sys.exit(begin())\n", "begin"),
