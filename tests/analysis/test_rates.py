@@ -57,7 +57,7 @@ def test_several_measurements_have_separate_rates() -> None:
     executed = execution_of(measured=[fast, slow], harness=True)
     assert [(r.call, r.per_second) for r in executed.rates if r.name == "FLOP/s"] == [(1, 1e9), (2, 5e8)]
     assert executed.timing is not None and executed.timing.clock == "host"
-    assert [point.name for point in roof_points(executed, "both", None)] == ["both (1)", "both (2)"]
+    assert [point.name for point in roof_points(executed, "both", None)] == ["1: both", "2: both"]
     facts = facts_of(executed)
     assert facts["1: time a call"].startswith("1 µs") and facts["2: time a call"].startswith("2 µs")
     [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))

@@ -49,7 +49,7 @@ def section_figures(section: Section, document: Document) -> list[Chart]:
         "Bytes of tensors, counted in a run of its own. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    codes = {r.anchor: brief_code(r.lines[0].text) for r in rows_shown(section.blocks)}
+    codes = {line.number: brief_code(line.text) for row in rows_shown(section.blocks) for line in row.lines}
     memories = memory_points(section.stepping.stops, codes)
     most = max(memories, key=lambda point: point.peak_bytes, default=None)
     title = f"Tensors take at most {formats.byte_size(most.peak_bytes, 3)}, at {most.name}" if most else ""
@@ -117,14 +117,14 @@ def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
         for execution in (e for e in row.salient if e.step.annotated or e.step.measured):
             for rate in execution.rates:
                 if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
-                    number = f" ({rate.call})" if len(execution.step.measured or ()) > 1 else ""
-                    yield RoofPoint(rate.intensity, rate.per_second, name + number, link, rate.peak)
+                    number = f"{rate.call}: " if len(execution.step.measured or ()) > 1 else ""
+                    yield RoofPoint(rate.intensity, rate.per_second, number + name, link, rate.peak)
 
 
-def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[MemoryPoint]:
+def memory_points(stops: Sequence[Stop], codes: Mapping[int, str]) -> list[MemoryPoint]:
     """Return the metered steps of a section without calls, in order; calls are represented by their own steps.
 
-    `codes` are the statements by their anchors.
+    `codes` are the lines of the page by their numbers.
     """
     points = []
     for stop in stops:
@@ -132,6 +132,6 @@ def memory_points(stops: Sequence[Stop], codes: Mapping[str, str]) -> list[Memor
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None
-            name = formats.one_line(codes.get(stop.anchor, f"line {stop.line}"), 32)
+            name = formats.one_line(codes.get(stop.line, f"line {stop.line}"), 32)
             points.append(MemoryPoint(stop.number, meters.live_bytes, peak, name, link))
     return points
