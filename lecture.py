@@ -158,7 +158,7 @@ def days_and_dollars() -> None:
     dollars = days * 24 * gpus * 2.0  # at 2 dollars for an hour of a GPU, assumed @inspect dollars [USD]
     assert (round(days, 1), round(dollars, -3)) == (21.9, 67_000)
     by_function = training_run(parameters, tokens, gpus, H100_BF16, MFU, 2.0)  # @hide @stepover
-    assert math.isclose(by_function["dollars"], dollars)  # @hide
+    assert math.isclose(by_function["dollars"], dollars) and by_function["tokens_per_parameter"] == 125  # @hide
     explore(
         training_run,
         "{days} on {gpus} × {GPU}, and {dollars}: {flops} in {gpu_hours}. {tokens_per_parameter} tokens for each "
@@ -2170,7 +2170,7 @@ def text_for_the_language_model() -> None:
         "each hundred are **held out**: training never shows them, so they test whether it has learnt a rule."
     )
     train, held_out = lecture_tokens()  # @inspect len(train) len(held_out) @stepover
-    assert [in_words(n) for n in (100, 719, 45)] == ["one hundred", "seven hundred nineteen", "forty-five"]
+    assert [in_words(n) for n in (260, 719, 45)] == ["two hundred sixty", "seven hundred nineteen", "forty-five"]
     assert [bytes(part).count(b",") + 1 for part in (train, held_out)] == [810, 90]
     assert [n for n in range(100, 400, 10) if is_held_out(n)] == [130, 260, 390]
 
@@ -2799,7 +2799,7 @@ def a_layer_keeps() -> None:
     text("Counted on a small layer of the same proportions, in bf16:")
     small = Shape(width=512, heads=16, kv_heads=2, hidden=1792)
     layer = Layer(small).bfloat16()  # @stepover
-    x = torch.randn(2, 64, 512, dtype=torch.bfloat16, requires_grad=True)
+    x = torch.randn(2, 64, 512, dtype=torch.bfloat16)
     counted = saved_by_autograd(lambda: layer(x), layer.parameters()) / (2 * 64 * 512)  # @inspect counted @stepover
     assert 40.5 <= counted < 41.5  # and RoPE's angles, 1 / RMS, and each head's sum of the softmax
     text(
