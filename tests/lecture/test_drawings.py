@@ -84,7 +84,8 @@ DRAWINGS = {
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_words_of_a_phone_drawing_are_legible_and_do_not_overlap(name: str) -> None:
     """Labels lie inside the figure, by matplotlib's bounding boxes, and are at least 8.25 points (11 pixels) high."""
-    figure = DRAWINGS[name](PHONE)
+    figure, wide = DRAWINGS[name](PHONE), DRAWINGS[name](PAGE)
+    assert wide.get_figheight() < wide.get_figwidth()
     figure.draw_without_rendering()
     assert figure.get_figwidth() <= PHONE + 1e-9
     assert figure.get_tightbbox().x1 <= PHONE + 0.01 and figure.get_tightbbox().x0 >= -0.01

@@ -27,14 +27,14 @@ def with_ranges(render: Callable[[str], str], markdown: str, varied: Sequence[Va
 
     Where marks would change how the text is read, as for the "1." of a list, the line below describes all numbers.
     """
-    numbers, marked = sorted(varied, key=lambda one: one.start or 0), markdown
-    for n, one in reversed([*enumerate(numbers)]):
+    marked = markdown
+    for n, one in reversed([*enumerate(varied)]):
         marked = f"{marked[: one.start]}{chr(FIRST + n)}{markdown[one.start : one.end]}{CLOSE}{marked[one.end :]}"
     plain = render(markdown)
     page = _UNMARKABLE.sub(lambda part: _MARKS.sub("", part[0]), render(marked))
     if _MARKS.sub("", page) != plain:
         page = plain
-    below = dict(enumerate(numbers))
+    below = dict(enumerate(varied))
 
     def with_own_range(mark: re.Match[str]) -> str:
         n = ord(mark[1]) - FIRST
