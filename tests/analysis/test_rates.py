@@ -13,9 +13,10 @@ from tests.pages.recording import Recording
 from trace_tools.analysis.rates import DEEPEST, floor_of
 from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import CodeRow, Execution
-from trace_tools.pages.margin import margin_notes, measured
-from trace_tools.pages.section_charts import roof_points
+from trace_tools.pages.document import CodeLine, CodeListing, CodeRow, Execution
+from trace_tools.pages.margin import execution_facts, margin_notes
+from trace_tools.pages.section_charts import section_points
+from trace_tools.presentation.charts.roofline import RoofPoint
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Value, Work
 
 CPU = Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 2e11, "best of 3"), Peak("memory", 4e10, "copies")])
@@ -30,7 +31,12 @@ def execution_of(machine: Machine = CPU, **changes: Any) -> Execution:
 
 
 def facts_of(execution: Execution) -> dict[str, str]:
-    return dict(measured(execution))
+    return dict(execution_facts(execution))
+
+
+def points_of(executed: Execution) -> list[RoofPoint]:
+    row = CodeRow((CodeLine(1, "x @ w"),), "L1", executions=(executed,))
+    return list(section_points([CodeListing((row,))]))
 
 
 def test_a_measuring_step_has_the_rate_of_one_call() -> None:
@@ -47,7 +53,7 @@ def test_a_measuring_step_has_the_rate_of_one_call() -> None:
     assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls, the whole statement"].startswith(
         "1 s"
     )
-    [point] = roof_points(executed, "x @ w", None)
+    [point] = points_of(executed)
     assert (point.intensity, point.flops_per_second) == (200.0, executed.rates[0].per_second)
     assert (point.dtype, point.name) == ("float32", "x @ w")
 
@@ -57,7 +63,7 @@ def test_several_measurements_have_separate_rates() -> None:
     executed = execution_of(measured=[fast, slow], harness=True)
     assert [(r.call, r.per_second) for r in executed.rates if r.name == "FLOP/s"] == [(1, 1e9), (2, 5e8)]
     assert executed.timing is not None and executed.timing.clock == "host"
-    assert [point.name for point in roof_points(executed, "both", None)] == ["1: both", "2: both"]
+    assert [point.name for point in points_of(executed)] == ["1: x @ w", "2: x @ w"]
     facts = facts_of(executed)
     assert facts["1: time a call"].startswith("1 µs") and facts["2: time a call"].startswith("2 µs")
     [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
@@ -67,7 +73,7 @@ def test_several_measurements_have_separate_rates() -> None:
 @each("measurements", [None, []])
 def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] | None) -> None:
     executed = execution_of(host_ns=[SECOND] * 3, measured=measurements, harness=True)
-    assert executed.rates == () and list(roof_points(executed, "x", None)) == []
+    assert executed.rates == () and points_of(executed) == []
     assert says(facts_of(executed)["rate"], "none: ", "`measure`", "`count`")
     assert "intensity" not in facts_of(executed) and "achieved" not in facts_of(executed)
     uncounted = execution_of(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
@@ -88,7 +94,7 @@ def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] |
 def test_short_unsteady_or_compiled_steps_have_no_rate(changes: dict[str, Any], reason: str) -> None:
     executed = execution_of(**changes)
     assert executed.rates == () and executed.no_rate == reason and facts_of(executed)["rate"] == "none: " + reason
-    assert list(roof_points(executed, "x", None)) == []
+    assert points_of(executed) == []
 
 
 def test_steady_times_of_operators_make_rates() -> None:
@@ -105,8 +111,8 @@ def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int])
     """The note next to the line names them even if the time is too short or too unsteady for a rate."""
     executed = execution_of(host_ns=samples_ns, meters=UNCOUNTED)
     facts = facts_of(executed)
-    assert executed.rates == () and list(roof_points(executed, "x", None)) == []
-    assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["not counted"]
+    assert executed.rates == () and points_of(executed) == []
+    assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["no FLOP formula"]
     assert not {"intensity", "achieved", "rate"} & facts.keys()
     [time, uncounted] = margin_notes(CodeRow((), "L1", executions=(executed, executed)))[:2]
     assert "at least 2 MFLOP" in time.text
@@ -123,8 +129,8 @@ def test_only_counted_measurements_have_rates() -> None:
     executed = execution_of(measured=[counted, uncounted], harness=True)
     assert {rate.call for rate in executed.rates} == {1}
     facts = facts_of(executed)
-    assert facts["1: FLOPs"] == "1 kFLOP" and "1: intensity" in facts and "1: not counted" not in facts
-    assert facts["2: FLOPs"] == "at least 1 kFLOP" and "aten.sort" in facts["2: not counted"]
+    assert facts["1: FLOPs"] == "1 kFLOP" and "1: intensity" in facts and "1: no FLOP formula" not in facts
+    assert facts["2: FLOPs"] == "at least 1 kFLOP" and "aten.sort" in facts["2: no FLOP formula"]
     assert "2: intensity" not in facts
     alone = execution_of(measured=[uncounted], harness=True)
     assert alone.rates == () and floor_of(alone.step, known_machines()[0]) is None
@@ -150,7 +156,7 @@ def test_a_rate_above_its_roof_comes_with_a_warning(measured_peak: bool) -> None
     above, below = executed.rates
     assert above.share == 2 and above.above is not None and below.above is None
     assert ("measured" if measured_peak else "datasheet") in above.above
-    facts = measured(executed)
+    facts = execution_facts(executed)
     position = next(n for n, (name, text) in enumerate(facts) if "200%" in text)
     assert facts[position + 1] == ("warning", above.above)
 

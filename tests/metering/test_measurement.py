@@ -127,7 +127,7 @@ def test_a_witness_may_call_each_function_once(monkeypatch: pytest.MonkeyPatch) 
         def counts(self) -> None:
             raise AssertionError("`count` was not called")
 
-        def measured(self, functions: Any, sample: Any) -> list[Measurement]:
+        def on_measure(self, functions: Any, sample: Any) -> list[Measurement]:
             return [called_once(f) for f in functions]
 
     monkeypatch.setattr(measurement, "witness", Counting())

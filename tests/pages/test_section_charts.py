@@ -49,7 +49,7 @@ def test_a_section_has_time_memory_and_roofline_figures() -> None:
         time.title == "“x = load()” takes 43% of 7 ms" and memory.title == "Tensors take at most 64 KiB, at y = x @ x"
     )
     assert roof.title == "“y = x @ x” 1.0% of its roof, “v = y @ x” 0.2%"
-    point, *_ = section_points(document.sections[0])
+    point, *_ = section_points(document.sections[0].blocks)
     assert (point.name, point.intensity, point.flops_per_second) == ("y = x @ x", 2_000_000 / 12_000, 2e9)
     assert (
         "its time in a second run (warm)" in time.caption

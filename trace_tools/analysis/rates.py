@@ -137,41 +137,35 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     return None
 
 
-def moved_bytes(counted: Counts) -> int:
+def moved_bytes(counts: Counts) -> int:
     """Return the sum of bytes read and written; 0 if no bytes were counted."""
-    return (counted.bytes_read or 0) + (counted.bytes_written or 0)
+    return (counts.bytes_read or 0) + (counts.bytes_written or 0)
 
 
-def intensity_of(counted: Counts) -> float | None:
+def intensity_of(counts: Counts) -> float | None:
     """Return FLOPs per byte read or written; None if either count is unknown or 0."""
-    moved, flops = moved_bytes(counted), computed_flops(counted)
-    return flops / moved if flops and moved and not counted.uncounted else None
+    moved, flops = moved_bytes(counts), computed_flops(counts)
+    return flops / moved if flops and moved and not counts.uncounted else None
 
 
-def computed_flops(counted: Counts) -> int | None:
+def computed_flops(counts: Counts) -> int | None:
     """Return the computed FLOPs, without those on tensors that have no memory (device "meta", fake tensors)."""
-    return counted.flops and counted.flops - (counted.meta_flops or 0)
+    return counts.flops and counts.flops - (counts.meta_flops or 0)
 
 
-def not_counted(counted: Counts, names: int = 12) -> str | None:
+def not_counted(counts: Counts, names: int = 12) -> str | None:
     """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
-    missing = uncounted_names(counted, names)
-    return f"not counted: {missing}" if missing else None
-
-
-def uncounted_names(counted: Counts, names: int = 12) -> str:
-    """List the operators without counted FLOPs: "aten.sort"; "" if all were counted."""
-    missing = counted.uncounted or []
+    missing = counts.uncounted or []
     more = [f"and {len(missing) - names} more"] if len(missing) > names else []
-    return ", ".join([*missing[:names], *more])
+    return f"not counted: {', '.join([*missing[:names], *more])}" if missing else None
 
 
-def flops_in_words(counted: Counts) -> str | None:
+def flops_in_words(counts: Counts) -> str | None:
     """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted, None without any count."""
-    if counted.flops is None or (counted.uncounted and not counted.flops):
+    if counts.flops is None or (counts.uncounted and not counts.flops):
         return None
-    amount = formats.quantity(counted.flops, "FLOP")
-    return f"at least {amount}" if counted.uncounted else amount
+    amount = formats.quantity(counts.flops, "FLOP")
+    return f"at least {amount}" if counts.uncounted else amount
 
 
 def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
@@ -189,14 +183,14 @@ def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
 
 
 def _rates(
-    counted: Counts, seconds: float, dtype: str | None, machine: Machine, call: int | None = None
+    counts: Counts, seconds: float, dtype: str | None, machine: Machine, call: int | None = None
 ) -> Iterator[Rate]:
-    moved, intensity = moved_bytes(counted), intensity_of(counted)
-    if not seconds > 0 or counted.uncounted:
+    moved, intensity = moved_bytes(counts), intensity_of(counts)
+    if not seconds > 0 or counts.uncounted:
         return
-    in_tf32 = any((work[1] or "").startswith("tf32") for work in counted.work or ())  # as float32 matmuls may be
+    in_tf32 = any((work[1] or "").startswith("tf32") for work in counts.work or ())  # as float32 matmuls may be
     tf32 = dtype == "float32" and in_tf32 and has_tf32(machine.compute_capability)
-    amounts = (("FLOP/s", computed_flops(counted), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
+    amounts = (("FLOP/s", computed_flops(counts), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
     for name, amount, peak_name in amounts:
         if not amount:
             continue
@@ -291,13 +285,13 @@ class Floor:
 
 def floor_of(step: Step, machine: KnownMachine) -> Floor | None:
     """Return the floor of a step, or of the one call that it measured, as `timing_of`; None if its work is unknown."""
-    counted = step.measured[0] if step.measured and len(step.measured) == 1 else step.meters
-    if counted is None or not counted.work or counted.uncounted:
+    counts = step.measured[0] if step.measured and len(step.measured) == 1 else step.meters
+    if counts is None or not counts.work or counts.uncounted:
         return None
     if len(step.measured or ()) > 1 or (step.harness and not step.measured):
         return None
     bound: Counter[str] = Counter()
-    for operator, dtype, flops, moved in counted.work:
+    for operator, dtype, flops, moved in counts.work:
         computing, roof = 0.0, "memory"
         if dtype is not None and flops:
             roof = _peak_name(operator, dtype, machine.flops_per_second)

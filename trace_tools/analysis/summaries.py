@@ -135,8 +135,8 @@ def _container(value: Value, limit: int, unit: str | None) -> str:
         parts = [*(part for part, end in zip(parts, used, strict=True) if end <= max(limit - 28, 12)), "…"]
     comma = "," if value.type == "tuple" and length == 1 and complete else ""
     text = opening + ", ".join(parts) + comma + closing
-    counted = formats.plural(length, "field") if _has_fields(value) else f"{length:,} entries"
-    return text if complete or limit < LINE // 3 else f"{text} ({counted})"
+    size = formats.plural(length, "field") if _has_fields(value) else f"{length:,} entries"
+    return text if complete or limit < LINE // 3 else f"{text} ({size})"
 
 
 def _has_fields(value: Value) -> bool:

@@ -244,12 +244,12 @@ def _real(x: torch.Tensor) -> torch.Tensor:
 def module(walk: Walk, obj: torch.nn.Module) -> Plain:
     """Describe a module by its repr and its number of parameters, with shared ones counted once."""
 
-    def counted() -> int:
+    def total() -> int:
         with _NoFunctions():  # torch refuses to count lazy parameters
             return sum(_Tensor.numel(p) for p in obj.parameters())
 
     value = walk.other(obj)
-    count, why = walk.attempt(counted, "parameters()")
+    count, why = walk.attempt(total, "parameters()")
     if count is None:
         return {"note": walk.note(why)} | value
     return value | {"entries": [[{"type": "str", "value": "parameters"}, {"type": "int", "value": count}]]}

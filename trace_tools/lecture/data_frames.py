@@ -33,8 +33,8 @@ def columns_of(data: Any, most: int | None = None) -> list[tuple[Any, Any]]:
 def labels_of(data: Any, most: int | None = None) -> list[Any] | None:
     """Return the first row labels of a pandas object; None if they are 0, 1, 2, …, and for polars."""
     index: Any = getattr(data, "index", None)
-    counted = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-    return None if index is None or counted else list(index[:most].tolist())
+    is_plain = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+    return None if index is None or is_plain else list(index[:most].tolist())
 
 
 def rows_of(data: Any, columns: Sequence[str] = ()) -> tuple[list[str], list[list[Any]], int]:

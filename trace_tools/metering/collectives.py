@@ -23,7 +23,7 @@ OPERATIONS = (
     *("send", "recv", "barrier"),
 )
 
-Counted = Counter[tuple[str, int, int]]  # calls by operation, size of the group and payload (bytes)
+Traffic = Counter[tuple[str, int, int]]  # calls by operation, size of the group and payload (bytes)
 
 
 def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, Any] | None:
@@ -48,7 +48,7 @@ def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
     return None
 
 
-def note(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, counted: Counted) -> None:
+def note(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, traffic: Traffic) -> None:
     """Count one operator that has run, if it communicates."""
     if (call := collective(func, args, kwargs)) is None:
         return
@@ -57,13 +57,13 @@ def note(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, co
     payload_bytes = 0 if operation == "barrier" else max(sizes)  # parts are on one side, and all data on the other
     if operation in ("gather", "scatter"):  # only one rank has all data, so it follows from this rank's part
         payload_bytes = min(filter(None, sizes), default=0) * group.size()
-    counted[operation, group.size(), payload_bytes] += 1
+    traffic[operation, group.size(), payload_bytes] += 1
 
 
-def in_plain(counted: Counted) -> list[dict[str, Any]]:
+def in_plain(traffic: Traffic) -> list[dict[str, Any]]:
     """Return the fields of `Collective` for each counted operation and size of group."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for (operation, ranks, payload_bytes), calls in sorted(counted.items()):
+    for (operation, ranks, payload_bytes), calls in sorted(traffic.items()):
         row = rows.setdefault((operation, ranks), {"operation": operation, "ranks": ranks, "calls": 0, "bytes": 0})
         row["calls"] += calls
         row["bytes"] += calls * payload_bytes

@@ -190,13 +190,13 @@ Weight = int | Callable[..., int]  # the operator's arguments → FLOPs per elem
 
 def _weighted(weight: Weight, *args: Any, out_val: Any, of_input: bool, **kwargs: Any) -> int:
     """Count a weight for each element of the result, or of a reduction's input."""
-    counted = out_val[0] if isinstance(out_val, tuple) and out_val and isinstance(out_val[0], Tensor) else out_val
-    if of_input or not isinstance(counted, (Tensor, list)):  # in-place operators on lists return no tensor
-        counted = args[0]
-    if not any(map(floating, tensors_in([counted, args[0]]))):
+    result = out_val[0] if isinstance(out_val, tuple) and out_val and isinstance(out_val[0], Tensor) else out_val
+    if of_input or not isinstance(result, (Tensor, list)):  # in-place operators on lists return no tensor
+        result = args[0]
+    if not any(map(floating, tensors_in([result, args[0]]))):
         return 0
     each = weight if isinstance(weight, int) else weight(*args, **kwargs)
-    return each * sum(tensor.numel() for tensor in tensors_in(counted))
+    return each * sum(tensor.numel() for tensor in tensors_in(result))
 
 
 def _each(weight: Weight, names: str) -> dict[str, Weight]:

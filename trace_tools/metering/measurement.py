@@ -93,10 +93,10 @@ class Count:
 class Witness(Protocol):
     """An observer of `measure` and `count`; until they return, the running code is repeated or counted."""
 
-    def counted(self, f: Callable[..., Any]) -> Callable[..., Any]:
+    def on_count(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Note that `count` was called; return the function that it calls in place of `f`."""
 
-    def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
+    def on_measure(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
         """Return the measurements of the functions, which `sample` makes."""
 
 
@@ -108,7 +108,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     """
     _refuse_uncallable("count", f)
     if witness is not None:
-        f = witness.counted(f)
+        f = witness.on_count(f)
     if "torch" not in sys.modules:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
@@ -120,17 +120,17 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     totals = meter.reading()
     if not totals.operators:
         return Count(None, None, None, None, {}, {}, (), why=NOTHING_COUNTED)
-    counted, uncounted = totals.plain(), tuple(sorted(totals.uncounted))
+    plain, uncounted = totals.plain(), tuple(sorted(totals.uncounted))
     return Count(
         flops=None if uncounted and not totals.flops else totals.flops,
-        bytes_read=counted["bytes_read"],
-        bytes_written=counted["bytes_written"],
+        bytes_read=plain["bytes_read"],
+        bytes_written=plain["bytes_written"],
         peak_bytes=meter.take_peak(),
         flops_by_operator=_most_first(totals.flops_by_operator),
         operators=_most_first(totals.operators),
         uncounted=uncounted,
-        collectives=tuple(Collective(**one) for one in counted["collectives"]),
-        why=counted["why"] or (f"not counted: {', '.join(uncounted)}" if uncounted else None),
+        collectives=tuple(Collective(**one) for one in plain["collectives"]),
+        why=plain["why"] or (f"not counted: {', '.join(uncounted)}" if uncounted else None),
     )
 
 
@@ -184,7 +184,7 @@ def measure(
     for f in functions:
         _refuse_uncallable("measure", f)
     sample = partial(_sampled, functions, warmup, repeats, min_seconds, max_seconds)
-    measurements = sample() if witness is None else witness.measured(functions, sample)
+    measurements = sample() if witness is None else witness.on_measure(functions, sample)
     return measurements if len(measurements) > 1 else measurements[0]
 
 

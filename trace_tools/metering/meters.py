@@ -69,7 +69,7 @@ class Totals:
     # By operator and the dtype that it may compute in, as in `Work`: the FLOPs that every program needs, and the bytes.
     work_flops: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     work_bytes: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-    collectives: collectives.Counted = field(default_factory=Counter)
+    collectives: collectives.Traffic = field(default_factory=Counter)
 
     def __sub__(self, earlier: Totals) -> Totals:
         """Return the totals between `earlier` and this reading; live bytes are those of this reading."""

@@ -65,8 +65,8 @@ def _brief(one: Input | Result) -> Input | Result:
     """Round a result to two digits: a sentence about an estimate promises no more. A small count stays as it is."""
     if not isinstance(one, Result) or isinstance(one.value, bool):
         return one
-    is_count = abs(one.value) < 1000 and float(one.value).is_integer()
-    return one if is_count else replace(one, value=float(f"{one.value:.2g}"))
+    is_small_whole = abs(one.value) < 1000 and float(one.value).is_integer()
+    return one if is_small_whole else replace(one, value=float(f"{one.value:.2g}"))
 
 
 def shown(one: Input | Result, decimal: bool) -> str:

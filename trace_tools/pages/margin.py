@@ -25,7 +25,6 @@ from trace_tools.analysis.rates import (
     flops_in_words,
     intensity_of,
     not_counted,
-    uncounted_names,
 )
 from trace_tools.analysis.summaries import (
     LEFT_OUT_IN_WORDS,
@@ -36,7 +35,7 @@ from trace_tools.analysis.summaries import (
     tells_nothing_new,
 )
 from trace_tools.pages.document import Call, CodeRow, Execution, MarginNote, salient
-from trace_tools.trace.model import Measured, Meters, Value
+from trace_tools.trace.model import Counts, Meters, Value
 from trace_tools.util import formats
 
 PRINTED = 6_000  # characters of output shown
@@ -86,8 +85,8 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     if any(execution.step.graph for execution in shown):
         partly.append(MarginNote("runs", "", "torch recorded a graph: these calls were not observed"))
     # operators without a FLOP formula, on a line that would otherwise show FLOPs
-    counted = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
-    operators = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
+    all_counts = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
+    operators = dict.fromkeys(name for counts in all_counts if counts is not None for name in counts.uncounted or ())
     missing = not_counted(Meters(uncounted=[*operators]), NAMED)
     uncounted = [MarginNote("uncounted", "", missing)] if missing is not None else []
     return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown)]
@@ -167,7 +166,7 @@ def _time(row: CodeRow) -> list[MarginNote]:
     typical = row.typical
     if typical is None or typical.timing is None or not worth_saying(typical):
         return []
-    details, samples = tuple(measured(typical)), typical.timing.samples_ns
+    details, samples = tuple(execution_facts(typical)), typical.timing.samples_ns
     if typical.step.harness and typical.timing.clock != "call":
         calls = sorted(1e9 * statistics.median(call.seconds) for call in typical.step.measured or () if call.seconds)
         return [MarginNote("time", "", f"{_range_of(calls)} a call", facts=details)] if calls else []
@@ -205,7 +204,7 @@ def _sent(row: CodeRow) -> list[MarginNote]:
     return notes
 
 
-def _counts(execution: Execution) -> Meters | Measured | None:
+def _counts(execution: Execution) -> Counts | None:
     """Return the counts that belong to an execution's time: those of the one call that it measured, else its own."""
     step = execution.step
     if step.measured or step.harness:
@@ -231,7 +230,7 @@ def worth_saying(execution: Execution) -> bool:
 _CLOCKS = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
 
 
-def measured(execution: Execution) -> list[tuple[str, str]]:
+def execution_facts(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
     step, timing, calls = execution.step, execution.timing, execution.step.measured or ()
     facts: list[tuple[str, str | None]] = []
@@ -249,10 +248,10 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
     for number, call in enumerate(calls, start=1):
         samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
         own = [("time a call", _each_pass(samples_ns))] if len(calls) > 1 else []
-        own += [*_counted(call), *_achieved(execution, number)]
+        own += [*_count_facts(call), *_achieved(execution, number)]
         facts += [(f"{number}: {name}" if len(calls) > 1 else name, text) for name, text in own]
     if step.meters is not None and not calls:  # else they include every call and the warm-up
-        counted = _counted(step.meters)
+        counted = _count_facts(step.meters)
         facts += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
         facts += _achieved(execution, None) if counted else []
     if (meters := step.meters) is not None:
@@ -284,16 +283,16 @@ def _bytes(size: int | None, of: str = "") -> str | None:
     return formats.byte_size(size) + of if size is not None else None
 
 
-def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
-    flops, missing, intensity = flops_in_words(counted), uncounted_names(counted), intensity_of(counted)
-    exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
-    meta = formats.quantity(counted.meta_flops or 0, "FLOP")
+def _count_facts(counts: Counts) -> list[tuple[str, str]]:
+    flops, intensity = flops_in_words(counts), intensity_of(counts)
+    exactly = f" ({counts.flops:,})" if (counts.flops or 0) >= 10_000 else ""
+    meta = formats.quantity(counts.meta_flops or 0, "FLOP")
     facts = [
         ("FLOPs", flops and flops + exactly),
-        ("not computed", f"{meta}, on tensors without memory" if counted.meta_flops else None),
-        ("not counted", f"no FLOP formula for {missing}" if missing else None),
-        ("read", _bytes(counted.bytes_read)),
-        ("written", _bytes(counted.bytes_written)),
+        ("not computed", f"{meta}, on tensors without memory" if counts.meta_flops else None),
+        ("no FLOP formula", not_counted(counts)),
+        ("read", _bytes(counts.bytes_read)),
+        ("written", _bytes(counts.bytes_written)),
         ("intensity", f"{formats.number(intensity, 3)} FLOP/byte" if intensity is not None else None),
     ]
     return [(name, text) for name, text in facts if text]
@@ -309,8 +308,8 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
             comparison = f"; {bound}" if rate.share is None else share
             rates.append(("achieved", formats.quantity(rate.per_second, rate.name) + comparison))
             rates += [("warning", rate.above)] if rate.above else []
-    counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
-    if counted is not None and counted.uncounted:  # shown with its FLOPs
+    counts = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
+    if counts is not None and counts.uncounted:  # shown with its FLOPs
         return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
     return rates or ([("rate", f"none: {why}")] if why else [])

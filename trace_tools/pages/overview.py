@@ -205,7 +205,7 @@ def index_parts(document: Document) -> Iterator[Content]:
                 link=document.link(section.slug),
             ),
             Phrase(reading(section)),
-            Phrase(counted(section.claims), link=f"#claims-{section.slug}" if section.claims else ""),
+            Phrase(claims_in_words(section.claims), link=f"#claims-{section.slug}" if section.claims else ""),
             Phrase(section_time(section), style="right"),
             Phrase(f"{len(section.stepping.stops):,}", style="right"),
         ]
@@ -224,7 +224,7 @@ def index_parts(document: Document) -> Iterator[Content]:
     lists = [(s.slug, f"{s.number} {prose.readable_text(s.title)}", s.claims) for s in document.sections]
     lists.append((SETUP, "Outside the sections", document.claims_outside))
     claims = [
-        Part(f"{title}: {counted(of)}", [_claims(document, slug, of)], f"claims-{slug}", folded=not failed(of))
+        Part(f"{title}: {claims_in_words(of)}", [_claims(document, slug, of)], f"claims-{slug}", folded=not failed(of))
         for slug, title, of in lists
         if of
     ]
@@ -233,7 +233,7 @@ def index_parts(document: Document) -> Iterator[Content]:
     yield Phrase(FOOT, style="foot")
 
 
-def counted(claims: Sequence[ClaimLine]) -> str:
+def claims_in_words(claims: Sequence[ClaimLine]) -> str:
     """Return the numbers of claims that held and that failed: "3 ✓ 1 ✗"; "" without claims."""
     numbers = ((len(claims) - failed(claims), "✓"), (failed(claims), "✗"))
     return " ".join(f"{number:,} {mark}" for number, mark in numbers if number)
@@ -376,7 +376,7 @@ class MachineRow:
         used = next((name for name in ("torch", "python") if name in versions), "")
         return [
             Phrase(self.name, soft=self.notes, link=self.link("index")),
-            Phrase(counted(document.claims)),
+            Phrase(claims_in_words(document.claims)),
             Phrase(formats.duration(statistics.median(times)) if times else "not measured"),
             Phrase(", ".join(f"{rate} {name}" for name, rate, _ in peaks)),
             Phrase(f"{used} {versions[used]}" if used else ""),

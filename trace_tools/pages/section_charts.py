@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from trace_tools.analysis.rates import WORTH_SHOWING_NS, StatementTime
 from trace_tools.pages.document import (
+    Block,
     Call,
     Document,
     Section,
@@ -56,7 +57,7 @@ def section_figures(section: Section, document: Document) -> list[Chart]:
     return _drawn(
         _where_time_went(tree, section.slug, time_caption + HOST * (document.machine.device != "cpu")),
         (f"{section.slug}-memory", title, memory(memories), memory_caption),
-        _under_the_roof(document, section_points(section), section.slug, "Statements"),
+        _under_the_roof(document, section_points(section.blocks), section.slug, "Statements"),
     )
 
 
@@ -67,7 +68,9 @@ def index_figures(document: Document) -> list[Chart]:
         name, ns = f"{s.number} {prose.readable_text(s.title)}", sum(time.ns for time in s.times)
         sections.append(StatementTime(name, 0, document.link(s.slug), ns, 1, s.times))
     tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
-    points = [point for s in document.sections for point in section_points(s, document.link(s.slug).partition("#")[0])]
+    points = [
+        point for s in document.sections for point in section_points(s.blocks, document.link(s.slug).partition("#")[0])
+    ]
     caption = "The whole lecture, section by section, and its slowest lines."
     return _drawn(
         _where_time_went(tree, "index", caption, rows=5),
@@ -107,12 +110,12 @@ def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, 
     )
 
 
-def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
+def section_points(blocks: Sequence[Block], page: str = "") -> Iterator[RoofPoint]:
     """Yield the points of inspected or measured statements that were timed and counted.
 
     The calls that a statement measured are numbered if there are several.
     """
-    for row in rows_shown(section.blocks):
+    for row in rows_shown(blocks):
         name, link = formats.one_line(brief_code(row.lines[0].text) if row.lines else "", 60), f"{page}#{row.anchor}"
         for execution in (e for e in row.salient if e.step.annotated or e.step.measured):
             for rate in execution.rates:

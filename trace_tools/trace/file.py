@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import yaml
@@ -48,6 +47,7 @@ from trace_tools.util import formats
 from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
 
+T = TypeVar("T")
 CUT_SHORT = "the trace file was cut short"
 
 
@@ -170,21 +170,18 @@ def load(path: Path) -> Trace:
 
     Raises `TraceFileError` with the position in the file if it is not a trace that this version reads.
     """
-    with _opened(path) as lines:
-        return parse(lines, path)
+    return _read(path, parse)
 
 
 def load_head(path: Path) -> Head:
     """Read a trace file without its events, which is quick. Raises `TraceFileError` like `load`."""
-    with _opened(path) as lines:
-        return _head(_front(lines), path)
+    return _read(path, lambda lines, path: _head(_front(lines), path))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Iterable[bytes]]:
+def _read(path: Path, read: Callable[[Iterable[bytes], Path], T]) -> T:
     try:
         with path.open("rb") as lines:
-            yield lines
+            return read(lines, path)
     except OSError as error:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
 

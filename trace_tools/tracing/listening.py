@@ -135,21 +135,21 @@ class MeasureWitness:
         self.recorder = recorder
         self.meter = meter
 
-    def counted(self, f: Callable[..., Any]) -> Callable[..., Any]:
+    def on_count(self, f: Callable[..., Any]) -> Callable[..., Any]:
         self.recorder.mark("harness")
         return self.recorder.as_written()(f)
 
-    def measured(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
+    def on_measure(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
         self.recorder.mark("harness")
         if self.meter is not None:
-            return [self._counted(f, self.meter) for f in functions]
+            return [self._count_one_call(f, self.meter) for f in functions]
         with self.recorder.as_written():
             measurements = sample()
         for measurement in measurements:
             self.recorder.emit("measured", {"seconds": [measurement.seconds]})
         return measurements
 
-    def _counted(self, f: Call, meter: Meter) -> Measurement:
+    def _count_one_call(self, f: Call, meter: Meter) -> Measurement:
         """Call `f` once, and record its counts."""
         before = meter.reading()
         with self.recorder.as_written():

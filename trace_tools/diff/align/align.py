@@ -143,8 +143,8 @@ def _merged(
 
         def is_beyond(tree: Tree, frame: Frame | None, counterpart: int | None, step: Step) -> bool:
             """Return whether the other side executed this step too but only counted it."""
-            counted = tree.executions(frame.frame, counterpart) if frame is not None and counterpart is not None else 0
-            return unrecorded or counted >= step.execution
+            ran = tree.executions(frame.frame, counterpart) if frame is not None and counterpart is not None else 0
+            return unrecorded or ran >= step.execution
 
         def only_in_a(step: Step) -> StepPair:
             counterpart = matching.statement_in_b(step.statement)
