@@ -1439,6 +1439,7 @@ def key_value_cache() -> None:
     assert [round(1e3 * steps[b]["seconds"], 2) for b in (1, 64)] == [5.29, 11.6]
     assert [steps[b]["fits"] for b in steps] == [True, True, True, False] and steps[64]["room"] == 185
     assert [round(steps[64][name] / 1e9) for name in ("weights", "cache")] == [139, 172]
+    assert round(steps[64]["tokens_per_second"]) == 5519
     explore(
         decoding_step,
         "A step takes {seconds} or more on {gpus} × {GPU}, so there are at most {tokens_per_second}: it reads "
@@ -1920,7 +1921,7 @@ def count_with_experts() -> None:
     held = 257 * expert + 256 * 7168 + attention  # 256 experts, one that is shared, and the router @inspect held
     met = 9 * expert + 256 * 7168 + attention  # by a token: 8 of the 256, and the shared one @inspect met
     model = 58 * held + 3 * (attention + 3 * 7168 * 18432) + 2 * 129280 * 7168  # 3 layers are dense @inspect model
-    assert (round(held / 1e9, 1), round(met / 1e9, 2), round(model / 1e9)) == (11.5, 0.59, 671)
+    assert (round(held / 1e9, 1), round(met / 1e9, 2), round(model / 1e9, 1)) == (11.5, 0.59, 671.0)
     text(f"A layer of DeepSeek-V3 holds {held / 1e9:.1f} billion weights; a token meets {met / held:.0%} of them.")
 
 
