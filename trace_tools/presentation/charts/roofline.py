@@ -21,6 +21,7 @@ from trace_tools.presentation.charts.drawing import (
     Scale,
     colour,
     decades,
+    fitted,
     grid,
     marker,
     polyline,
@@ -169,7 +170,7 @@ def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
             drawing.add("path", d=f"M{LEFT:g} {y:g}h24", stroke=colour(machine), stroke_width=1.8)
         if roof.points:
             marker(drawing, (LEFT + 12, y), machine)
-        drawing.text((LEFT + 31, y + 4), formats.one_line(_in_words(roof), 110), size=TICK)
+        drawing.text((LEFT + 31, y + 4), fitted(_in_words(roof), WIDTH - LEFT - 31, TICK), size=TICK)
 
 
 def _in_words(roof: Roof) -> str:
