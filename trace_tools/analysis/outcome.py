@@ -54,14 +54,11 @@ def problems(trace: Trace, folder: Path = Path(), *, code: bool = False) -> list
         where = f"{folder / file.path}:{step.line}"
         claim, raised = step.claim, step.raised
         if claim is not None and not claim.held:
-            parts = [
-                formats.one_line(part, 300) for part in (claim.source, claim_summary(claim), claim.message) if part
-            ]
+            parts = filter(None, (claim.source, claim_summary(claim), claim.message))
             runs = f" ({', '.join(claim.failed_runs)})" if claim.failed_runs else ""
             lines.append(f"{where}: claim failed: {': '.join(parts)}{runs}")
         elif raised is not None and tree.is_origin(step) and not tree.caught(step):
-            error = f"{raised.type}: {raised.message}".removesuffix(": ")
-            lines.append(f"{where}: {formats.one_line(error, 300)}")
+            lines.append(f"{where}: {raised.type}: {raised.message}".removesuffix(": "))
             if code:
                 lines += [f"    {line.strip()}" for line in file.text.splitlines()[step.line - 1 : step.line]]
         for source, value in step.values or ():

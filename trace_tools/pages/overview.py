@@ -333,7 +333,7 @@ def run_facts(document: Document) -> list[tuple[str, str]]:
 def _process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     """Return a process as texts: name, end, time of the first and of the second run, memory, remarks."""
     notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
-    if process.other_cores is not None and (load := load_text(process)):
+    if load := load_text(process):
         notes.append(load)
     if process.floor_ns is not None:
         notes.append(f"an empty step takes {formats.duration(process.floor_ns)} on the device's clock")

@@ -260,13 +260,13 @@ def notes_of(side: Side, letter: str) -> Iterator[str]:
         yield f"{letter} is partial: {_text(run.ended)}"
     for process in run.processes:
         if process.why_no_warm:
-            yield f"{letter}, {_text(process.name)}: no warm run: {_text(process.why_no_warm)}"
+            yield f"{letter}, {process.name}: no warm run: {_text(process.why_no_warm)}"
     similar: dict[str, list[str]] = {}
     for process in run.processes:
         for note in process.notes or ():
-            similar.setdefault(_NUMBER.sub("", note), []).append(f"{_text(process.name)}: {_text(note)}")
-        if process.other_cores is not None and (load := load_text(process)):
-            similar.setdefault(_NUMBER.sub("", load), []).append(f"{_text(process.name)}: {load}")
+            similar.setdefault(_NUMBER.sub("", note), []).append(f"{process.name}: {_text(note)}")
+        if load := load_text(process):
+            similar.setdefault(_NUMBER.sub("", load), []).append(f"{process.name}: {load}")
     for notes in similar.values():
         more = f" (and {len(notes) - 1} similar notes)" if len(notes) > 1 else ""
         yield f"{letter}, {notes[0]}{more}"

@@ -78,9 +78,7 @@ class Tolerances:
         return Tolerance(dtype, relative, absolute)
 
     def close(self, a: float, b: float, dtype: str) -> bool:
-        """Return whether b equals a within tolerance; nan equals nan, and an infinity only itself."""
-        if a == b or (a != a and b != b):
-            return True
+        """Return whether a different number is within tolerance; nothing is near nan or an infinity."""
         tolerance = self.of(dtype)
         try:
             if not (math.isfinite(a) and math.isfinite(b)):
@@ -144,7 +142,7 @@ def _judge(a: Value, b: Value, context: Context) -> Judgement:
         return _judge_numbers(a, b, context)
     if a.type != b.type:
         return Judgement("changed", f"type {_short(a.type)} → {_short(b.type)}", math.inf)
-    if a.labels != b.labels and not any("without its index" in (value.note or "") for value in (a, b)):  # as older ones
+    if a.labels != b.labels and not any("without its index" in (value.note or "") for value in (a, b)):  # unread
         if a.labels is None or b.labels is None or len(a.labels) != len(b.labels):
             return Judgement("changed", "its row labels differ", math.inf)
         pairs = enumerate(zip(a.labels, b.labels, strict=True))

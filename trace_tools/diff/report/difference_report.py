@@ -68,7 +68,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     settings = [
         [
             Phrase(f"{setting.group}: {setting.name}"),
-            *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
+            *(Phrase("–" if side is None else side) for side in setting_sides(setting)),
         ]
         for setting in difference.settings
     ]
@@ -200,8 +200,7 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     subject = Phrase(code=entry.name)
     if is_time or entry.finding.subject.kind == "code":
         subject = Phrase("time") if is_time else Phrase("code")
-    texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
-    sides = [Phrase(text, style="right" if is_time else "") for text in texts]
+    sides = [Phrase("–" if text is None else text, style="right" * is_time) for text in (entry.a, entry.b)]
     verdict = entry.name if is_time and entry.finding.verdict in ("changed", "ratio") else entry.word
     how = [entry.name] if is_time and entry.name not in (verdict, entry.finding.verdict) else []
     how += [entry.detail] if entry.detail else []
@@ -229,7 +228,7 @@ def _notes(difference: Difference) -> list[str]:
     if times.judged and (needed is None or needed > passes):
         would = f"about {needed} would find it" if needed else "with this noise not even 50 would find it"
         notes.append(f"time: a change of 20% can go unnoticed with {passes} passes; {would}")
-    return [formats.one_line(note, 400) for note in dict.fromkeys(notes)]
+    return [*dict.fromkeys(notes)]
 
 
 def _how_judged(difference: Difference, *, html: bool) -> Iterator[str]:
