@@ -84,7 +84,7 @@ def test_blocks_are_as_wide_as_their_time_below_callers() -> None:
     root = read(flame(time("main", 1_000, inside=overlapping)))
     edges = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter("rect")]
     assert max(edges) <= float(root.get("width", 0))
-    assert flame(time("main", 0)) is None
+    assert not flame(time("main", 0))
 
 
 def test_bars_of_a_histogram_are_as_high_as_their_counts() -> None:
@@ -108,8 +108,8 @@ def test_the_line_follows_the_bytes_and_the_peak_is_labelled() -> None:
     assert "line 13: 64 KiB" in words(root) and says(described(root), "4 steps", "64 KiB", "line 13", "4 KiB")
     many = [MemoryPoint(n, 4096, 10**9 if n == 77_777 else 4096, f"line {n}", None) for n in range(1, 100_001)]
     text = memory(many)
-    assert text is not None and len(text) < 60_000 and "line 77777" in text
-    assert memory([MemoryPoint(1, 64, 64, "line 1", None)] * 3) is None
+    assert len(text) < 60_000 and "line 77777" in text
+    assert not memory([MemoryPoint(1, 64, 64, "line 1", None)] * 3)
 
 
 # --- rooflines ---
@@ -139,8 +139,8 @@ def test_each_machine_has_its_roofs_and_is_described() -> None:
     names = [f"{label}: float32 100 GFLOP/s; 1 step, at most 1 GFLOP/s." for label in ("m0", "m2")]
     assert [text for text in words(root) if ": " in text] == names
     assert all(name in described(root) for name in names)
-    assert roofline([Roof("m", FLOAT32, None, ())]) is None
-    assert "float32 100 GFLOP/s." in (roofline([Roof("m", FLOAT32, 1e10, ())]) or "")
+    assert not roofline([Roof("m", FLOAT32, None, ())])
+    assert "float32 100 GFLOP/s." in roofline([Roof("m", FLOAT32, 1e10, ())])
 
 
 PEAKS = [Peak(*peak, "t") for peak in (("float32", 1e12), ("bfloat16", 9e12), ("int8", 2e13), ("memory", 1e11))]

@@ -266,7 +266,6 @@ Seen = tuple[str, str, str, int, str]
 class Stop:
     """One step in the player: its position on the page, and the variables after it."""
 
-    number: int  # among the section's steps, from 1
     frame: int  # index in `Stepping.frames`
     anchor: str  # anchor of the row or narration; "" if neither is on the page
     line: int

@@ -48,7 +48,6 @@ from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_html
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
-from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.histogram import histogram
@@ -141,19 +140,12 @@ class HtmlWriter:
         parts: dict[str, str] = {}  # by id
         for section in document.sections:
             notices, drawn = [*overview.section_notices(section, document)], section_figures(section, document)
-            parts[section.slug] = self._written(
-                "lesson.html.j2", section, whole=True, notices_shown=notices, drawn=drawn
-            )
+            parts[section.slug] = self._written("lesson.html.j2", section, notices_shown=notices, drawn=drawn)
             explored |= _explored(section.blocks)
             lines |= timed_lines(section)
         if overview.around(document):
-            code = self._written("around.html.j2", whole=True)
+            code = self._written("around.html.j2")
             parts[overview.SETUP] = f"<h1>Code outside the sections</h1>{code}"
-        first = ""
-        if document.sections:
-            row, cover = overview.MachineRow(document.machine.name, ".", document), _cover(document, self._site)
-            explored |= cover["explored"]
-            first = self._written("promise.html.j2", whole=True, first=row, **cover)
         floored = floors_block(lines, known_machines())
         return self._written(
             "whole.html.j2",
@@ -161,7 +153,6 @@ class HtmlWriter:
             notices_shown=(*document.notices, *overview.document_notices(document)),
             floored=bool(floored),
             whole=[(identity, Markup(part)) for identity, part in parts.items()],
-            first=Markup(first),
         )
 
     def _written(self, template: str, section: Section | None = None, **more: Any) -> str:
@@ -173,10 +164,6 @@ class HtmlWriter:
         text = _environment().get_template(template).render(document=self._document, page=page, **names, **more)
         prose.linked.reset(linked)
         return text
-
-    def search_index(self) -> str:
-        """Return the file that pages load for the first search: the index and the search code."""
-        return index_script(self._document) + str(assets("search").js)
 
 
 def _link(document: Document, slug: str, url: str) -> str | None:
@@ -219,11 +206,11 @@ def _inline(script: str) -> str:
     return re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", script)  # only in strings: comparisons have blanks
 
 
-def _cover(document: Document, site: SiteContext) -> dict[str, Any]:
+def _cover(document: Document) -> dict[str, Any]:
     """Return, for a template, the figure and the code that are marked `@cover`, with their writer."""
     figure, code = overview.cover(document)
     explored = _explored([figure[1]] if figure is not None else [])
-    cover_page = _HtmlPage(document, site, code[0] if code is not None else None)
+    cover_page = _HtmlPage(document, ALONE, code[0] if code is not None else None)
     return {"figure": figure, "code": code, "cover_page": cover_page, "explored": explored}
 
 
@@ -249,7 +236,7 @@ def site_index(
     """
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
-    cover = _cover(first.document, ALONE) if first is not None else {}
+    cover = _cover(first.document) if first is not None else {}
     files = assets("page", "index", "report", "figures")
     if cover.get("explored"):
         script = _inline(explorations.script(cover["explored"]))

@@ -132,19 +132,17 @@ def cover(document: Document) -> tuple[tuple[Section, Narration] | None, tuple[S
     figures = [(section, it) for section, it in marked if isinstance(it.narrative, Plot | Explore)]
     listings = [(section, it) for section, it in blocks if isinstance(it, CodeListing)]
     code = [(section, _alone(it), row.anchor) for section, it in listings for row in it.rows if "cover" in row.marks]
-    if figures and document.one_page:  # on one page with its section, it needs a number of its own
-        figures = [(figures[0][0], replace(figures[0][1], number=0))]
     return next(iter(figures), None), next(iter(code), None)
 
 
 def _alone(listing: CodeListing) -> CodeListing:
-    """Return a listing with the notes next to its lines, without details, links, anchors and blocks below them."""
-    rows = []
-    for row in listing.rows:
-        notes = (n for n in row.beside if n.kind == "held" or not (n.kind == "call" or n.collapsed))
-        beside = tuple(replace(note, facts=(), collapsed=False) for note in notes)
-        rows.append(replace(row, anchor="", marks=frozenset(), beside=beside, under=()))
-    return CodeListing(tuple(rows))
+    """Return a listing with the notes next to its lines, without anchors, links to the page and blocks below lines."""
+    return CodeListing(
+        tuple(
+            replace(row, anchor="", beside=tuple(note for note in row.beside if note.kind != "call"), under=())
+            for row in listing.rows
+        )
+    )
 
 
 def minutes(document: Document) -> tuple[int, int, int]:
@@ -212,7 +210,7 @@ def index_parts(document: Document) -> Iterator[Content]:
         for section in document.sections
     ]
     sections = Grid("index", ("section", "reading", "claims", "time", "steps"), rows, "Sections")
-    yield Part("Sections", [sections], "run-sections" if document.one_page else "sections")
+    yield Part("Sections", [sections], "sections")
     if figures := index_figures(document):
         yield Part("The run in figures", figures, "figures")
     columns = ("process", "ended", "first run", "second run", "peak memory", "remarks")
@@ -358,8 +356,7 @@ class MachineRow:
 
     def link(self, page: str, anchor: str = "") -> str:
         """Return the address of one of its pages, from the site's first page."""
-        at = self.document.link(page, anchor)
-        return at if self.document.one_page else f"{self.folder}/{at}"
+        return f"{self.folder}/{self.document.link(page, anchor)}"
 
     @property
     def notes(self) -> str:

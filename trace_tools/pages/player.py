@@ -70,7 +70,6 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(
-                number=index + 1,
                 frame=number[step.frame],
                 anchor=where,
                 line=lecture.line(step),

@@ -9,7 +9,7 @@ source and prose, so its size does not depend on the number of steps. `search.js
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 from trace_tools.pages import overview
@@ -89,14 +89,8 @@ def entries(document: Document) -> Iterator[SearchEntry]:
 
 def _entries(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[SearchEntry]:
     """Yield the link targets of a page; code that is on several pages is listed for the first one."""
-    under = ""
-    for entry in _targets(blocks, page, lines):
-        yield replace(entry, under=under)
-        under = entry.text if entry.kind == "heading" else under
-
-
-def _targets(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[SearchEntry]:
     kind: Kind
+    under = ""
     for block in visible(blocks):
         if isinstance(block, Narration):
             narrative, terms = block.narrative, ""
@@ -104,15 +98,19 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[Se
                 continue
             if isinstance(narrative, Text | Ask):
                 for heading in block.headings:
-                    yield SearchEntry("heading", page, heading.anchor, _line(heading.text))
+                    title = _line(heading.text)
+                    yield SearchEntry("heading", page, heading.anchor, title, "", under)
+                    under = title
                 terms = ", ".join(dict.fromkeys(prose.terms(narrative.text)))
             if text := _line(FORMATS[type(narrative)].search(narrative)):
                 kind = FORMATS[type(narrative)].entry
-                yield SearchEntry(kind, page, f"said-{block.number}", text, formats.shorten(terms, 300))
+                yield SearchEntry(kind, page, f"said-{block.number}", text, formats.shorten(terms, 300), under)
         elif isinstance(block, Call):
             if block.shown == "part":
                 title = _line(prose.readable_text(block.title))
-                yield SearchEntry("heading", page, block.anchor, title, block.name if block.name != title else "")
+                name = block.name if block.name != title else ""
+                yield SearchEntry("heading", page, block.anchor, title, name, under)
+                under = title
             continue
         for row in block.rows if isinstance(block, CodeListing) else ():
             position = row.lines[0].number if row.lines else None
@@ -123,7 +121,7 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[int]) -> Iterator[Se
                 kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
                 observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
                 also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
-                yield SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
+                yield SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300), under)
 
 
 def _line(text: str) -> str:

@@ -54,11 +54,12 @@ def section_figures(section: Section, document: Document) -> list[Chart]:
     memories = memory_points(section.stepping.stops, codes)
     most = max(memories, key=lambda point: point.peak_bytes, default=None)
     title = f"Tensors take at most {formats.byte_size(most.peak_bytes, 3)}, at {most.name}" if most else ""
-    return _drawn(
+    figures = (
         _where_time_went(tree, section.slug, time_caption + HOST * (document.machine.device != "cpu")),
-        (f"{section.slug}-memory", title, memory(memories), memory_caption),
+        Chart(f"{section.slug}-memory", title, memory(memories), memory_caption),
         _under_the_roof(document, section_points(section.blocks), section.slug, "Statements"),
     )
+    return [figure for figure in figures if figure.svg]
 
 
 def index_figures(document: Document) -> list[Chart]:
@@ -72,29 +73,20 @@ def index_figures(document: Document) -> list[Chart]:
         point for s in document.sections for point in section_points(s.blocks, document.link(s.slug).partition("#")[0])
     ]
     caption = "The whole lecture, section by section, and its slowest lines."
-    return _drawn(
-        _where_time_went(tree, "index", caption, rows=5),
-        _under_the_roof(document, points, "index", "All statements of the lecture"),
-    )
+    time = _where_time_went(tree, "index", caption, rows=5)
+    roof = _under_the_roof(document, points, "index", "All statements of the lecture")
+    return [figure for figure in (time, roof) if figure.svg]
 
 
-_Drawn = tuple[str, str, str | None, str]  # name, title, SVG, caption
-
-
-def _drawn(*figures: _Drawn) -> list[Chart]:
-    """Return the figures that exist."""
-    return [Chart(name, title, svg, caption) for name, title, svg, caption in figures if svg is not None]
-
-
-def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7) -> _Drawn:
+def _where_time_went(root: StatementTime, page: str, caption: str, rows: int = 7) -> Chart:
     """Draw where time went, if it is long enough to be worth a figure."""
     longest = max(root.inside, key=lambda time: time.ns, default=root)
     share, whole = formats.percent(longest.ns / max(root.ns, 1)), formats.duration(root.ns)
     title = f"“{formats.one_line(longest.code, 60)}” takes {share} of {whole}"
-    return f"{page}-time", title, flame(root, rows) if root.ns >= WORTH_SHOWING_NS else None, caption
+    return Chart(f"{page}-time", title, flame(root, rows) if root.ns >= WORTH_SHOWING_NS else "", caption)
 
 
-def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> _Drawn:
+def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, what: str) -> Chart:
     """Draw points under the roofline; few of them, or points far below it, do not justify a figure."""
     roof = roof_of("here", document.machine, points)
     enough = len({formats.number(point.intensity, 2) for point in roof.points}) >= LEAST_POINTS
@@ -102,12 +94,8 @@ def _under_the_roof(document: Document, points: Iterable[RoofPoint], page: str, 
     ends = [f"“{formats.one_line(code, 40)}” {formats.percent(share)}" for share, code in (shares[-1:] + shares[:1])]
     under = UNDER + ABOVE * (shares[-1][0] > 1) if shares else NO_ROOF
     title = f"{ends[0]} of its roof, {ends[1]}" if shares else "Roofline"
-    return (
-        f"{page}-roofline",
-        title,
-        roofline([roof]) if enough else None,
-        f"{what} whose FLOPs and bytes were counted.{under}",
-    )
+    caption = f"{what} whose FLOPs and bytes were counted.{under}"
+    return Chart(f"{page}-roofline", title, roofline([roof]) if enough else "", caption)
 
 
 def section_points(blocks: Sequence[Block], page: str = "") -> Iterator[RoofPoint]:
@@ -130,11 +118,11 @@ def memory_points(stops: Sequence[Stop], codes: Mapping[int, str]) -> list[Memor
     `codes` are the lines of the page by their numbers.
     """
     points = []
-    for stop in stops:
+    for number, stop in enumerate(stops, start=1):
         meters = stop.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None
             name = formats.one_line(codes.get(stop.line, f"line {stop.line}"), 32)
-            points.append(MemoryPoint(stop.number, meters.live_bytes, peak, name, link))
+            points.append(MemoryPoint(number, meters.live_bytes, peak, name, link))
     return points

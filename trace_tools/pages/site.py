@@ -32,7 +32,7 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.pictures import read_picture
-from trace_tools.pages.search import FILE
+from trace_tools.pages.search import FILE, index_script
 from trace_tools.presentation.page_shell import SECTION, assets, highlighted, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
@@ -218,7 +218,7 @@ def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str
     files: dict[str, str | None] = {}
     if part == 0:
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-        files |= {FILE: pages.search_index(), SECTION: section_script()}
+        files |= {FILE: index_script(document) + str(assets("search").js), SECTION: section_script()}
     for section in document.sections[part::parts]:
         files[f"{section.slug}.html"], files[f"{section.slug}.js"] = pages.section(section)
         files[f"{section.slug}.md"] = texts.section(section)

@@ -247,7 +247,7 @@ def charts_of(comparison: Comparison) -> Iterator[Part]:
         for index, side in enumerate(comparison.sides)
     ]
     drawn = roofline.roofline(roofs)
-    if drawn is not None:
+    if drawn:
         warnings = [warning.text for warning in _warnings(*rates.lines)]
         title = " ".join(["Each machine's roof, and its annotated steps under it", *warnings])
         yield Part("Rooflines", [Chart("roofs", title, drawn)], "rooflines")

@@ -292,7 +292,7 @@ def charts_of(difference: Difference) -> list[Chart]:
         rates = ((code, cells_of(steps[n], machine)[RATE.key]) for code, steps in matched)
         roofs.append(roof_of(f"{letter} {side.label}", machine, rates))
     drawn = roofline.roofline(roofs)
-    return [Chart("roofs", "Both rooflines, and the annotated steps under them", drawn)] if drawn is not None else []
+    return [Chart("roofs", "Both rooflines, and the annotated steps under them", drawn)] if drawn else []
 
 
 def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:

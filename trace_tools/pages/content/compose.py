@@ -65,10 +65,8 @@ EMULATED = (
 )
 # Ids of the templates and scripts, which headings must not use.
 _TAKEN = re.compile(
-    "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
-    r"|deeper|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
-    r"|mode-(?:animate|core|letters|think)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
-    r"|(?:figure|claims)-.+|.+-(?:title|desc)"
+    r"text|theme|panel|player|keys|search|figures|floors|score|again|machines|deeper|questions-first"
+    r"|(?:said|call|range)-\d+|(?:step|search|keys|mode|figure)-\w+"
 )
 
 

@@ -17,14 +17,14 @@ LETTERS = 11.5
 OPACITIES = (0.34, 0.22)  # opacities of neighbouring blocks
 
 
-def flame(root: StatementTime, rows: int = 7) -> str | None:
-    """Draw how a time was spent, in at most `rows` rows; None if the time is 0.
+def flame(root: StatementTime, rows: int = 7) -> str:
+    """Draw how a time was spent, in at most `rows` rows; "" if the time is 0.
 
     A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
     current page.
     """
     if not root.ns or not any(inner.ns for inner in root.inside):
-        return None
+        return ""
     drawing = Drawing(WIDTH, ROW * _depth(root, WIDTH, rows))
 
     def draw(time: StatementTime, left: float, width: float, depth: int, number: int, page: str) -> None:

@@ -42,11 +42,11 @@ class MemoryPoint:
     link: str | None
 
 
-def memory(points: Sequence[MemoryPoint]) -> str | None:
-    """Draw bytes over steps; None if all tensors together stayed small."""
+def memory(points: Sequence[MemoryPoint]) -> str:
+    """Draw bytes over steps; "" if all tensors together stayed small."""
     by_peak = sorted(points, key=lambda point: -point.peak_bytes)
     if len(points) < 2 or by_peak[0].peak_bytes < LEAST_BYTES:
-        return None
+        return ""
     drawing = Drawing(WIDTH, HEIGHT)
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
     up = Scale(0, by_peak[0].peak_bytes * 1.04, HEIGHT - BOTTOM, TOP)

@@ -87,11 +87,11 @@ def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     return replace(roof, points=near, far=len(points) - len(near))
 
 
-def roofline(roofs: Sequence[Roof]) -> str | None:
-    """Draw the rooflines of all machines on logarithmic axes, with their steps; None without any."""
+def roofline(roofs: Sequence[Roof]) -> str:
+    """Draw the rooflines of all machines on logarithmic axes, with their steps; "" without any."""
     placed = {n: roof for n, roof in enumerate(roofs) if roof.points or (roof.peaks and roof.bytes_per_second)}
     if not placed:
-        return None
+        return ""
     drawing = Drawing(WIDTH, HEIGHT + ROW * len(placed) + 6)
     across, up = _axes(list(placed.values()))
     intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
