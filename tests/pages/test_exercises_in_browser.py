@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pages.browsing import WIDE, ask, drag, forget, on_paper, play, show, until, without_scripts
+from tests.pages.browsing import WIDE, ask, drag, forget, on_paper, play, press, show, until, without_scripts
 from tests.pages.explored import explored_lecture, holding, training
 from tests.pages.recording import of_section
 from trace_tools.pages import explorations
@@ -147,6 +147,11 @@ def test_values_that_follow_from_an_answer_are_masked(browser: Any, page: Path) 
 
 
 def test_one_switch_shows_all_and_hides_what_was_not_answered(browser: Any, page: Path) -> None:
+    """Stepping shows no masked value before."""
+    stepped = "document.getElementById('panel').innerText"
+    until(lambda: press(browser, "l") or "x" in ask(browser, stepped).split())
+    assert "?" in ask(browser, stepped) and "4,000,000" not in ask(browser, stepped)
+    press(browser, "e")
     browser.find_element("css selector", ".mask").send_keys("\n")
     assert ask(browser, SEEN)
     for seen in (True, False):
