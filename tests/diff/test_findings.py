@@ -94,6 +94,9 @@ def test_counts_with_uncounted_operators_are_lower_bounds() -> None:
     sides = ({"meters": Meters(flops=flops, uncounted=["aten.sort"])} for flops in (1000, 2000))
     [detail] = [f.detail for f in found(differ_at(6, *sides), "flops") if f.verdict == "changed"]
     assert detail is not None and "at least" in detail and "aten.sort" in detail
+    counted = {"meters": Meters(flops=1000)}
+    [(_, finding)] = differ_at(6, {"meters": Meters(flops=1, uncounted=["aten.sort"])}, counted).findings("flops")
+    assert (finding.verdict, finding.a, finding.b) == ("not judged", 1, 1000) and "aten.sort" in (finding.detail or "")
 
 
 def test_allocator_rounding_is_not_a_change() -> None:

@@ -32,7 +32,7 @@ def test_work_is_waited_for_and_timed_to_its_end_on_every_stream(cuda: Simulated
         cuda.launch(0.001)
         cuda.launch(0.05, stream)
         assert gpu.stop(mark) == pytest.approx(0.051 if stream == "current" else 0.05, rel=0.01)
-        assert cuda.until[0, stream] <= cuda.now
+        assert cuda.until[0, stream] <= cuda.now and gpu.idle_s() < 0.001
         cuda.launch(0.05, stream)
         assert gpu.start().queued_s == pytest.approx(0.05, rel=0.01), "earlier work is waited for"
     cuda.now += 1
