@@ -46,7 +46,7 @@ from trace_tools.pages.document import (
 )
 from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_html
-from trace_tools.pages.pictures import Picture, read_picture
+from trace_tools.pages.pictures import INLINE, Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
@@ -293,7 +293,8 @@ class _HtmlPage:
         picture = self.site.picture(address)
         if picture is None:
             return None
-        return picture.address if self.site.alone else picture.inline or f"figures/{picture.name}"
+        is_inside = self.site.alone or len(picture.content) <= INLINE
+        return picture.address if is_inside else f"figures/{picture.name}"
 
     def storage(self, value: Value | None) -> tuple[str, int]:
         """Return the label of a storage that several expressions share, and the number of its colour; else ""."""
@@ -301,7 +302,7 @@ class _HtmlPage:
         return (label, self.shared.index(label) % DOTS + 1) if label and label in self.shared else ("", 0)
 
     def cells(self, value: Value | None) -> Markup:
-        """Return the position of a matrix in a shared storage, for `linked.js`: label, offset, strides."""
+        """Return the position of a matrix in a shared storage, for `page.js`: label, offset, strides."""
         label, _ = self.storage(value)
         tensor = value.tensor if label and value is not None and summaries.is_small(value) else None
         if tensor is None or tensor.strides is None:

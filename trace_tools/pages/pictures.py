@@ -20,7 +20,7 @@ from trace_tools.presentation.prose import slug
 
 LARGEST = 8 * 2**20  # bytes of an image
 LARGEST_VIDEO = 64 * 2**20
-INLINE = 100 * 2**10  # bytes that may be part of a page
+INLINE = 100 * 2**10  # bytes that are a part of any page
 
 _KEPT = re.compile(r"data:image/[a-z+]{3,9};base64,")
 _SIGNATURES = (
@@ -47,11 +47,6 @@ class Picture:
     def address(self) -> str:
         """The image as a data address."""
         return f"data:{self.media};base64,{base64.b64encode(self.content).decode('ascii')}"
-
-    @property
-    def inline(self) -> str | None:
-        """The same for a small image; None if the page needs a copy next to it."""
-        return self.address if len(self.content) <= INLINE else None
 
 
 def read_picture(folder: Path | None, address: str) -> Picture | None:

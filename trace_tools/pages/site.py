@@ -74,9 +74,6 @@ class SiteTrace:
         return make_document(self.trace, self.lecture_text)
 
 
-Traces = Sequence[SiteTrace]
-
-
 @collector_paused()
 def get_ready(source: ParsedSource) -> None:
     """Prepare the data that does not depend on a run of the lecture, ahead of its pages."""
@@ -85,7 +82,7 @@ def get_ready(source: ParsedSource) -> None:
     highlighted(tuple(line or "" for line in lines))
 
 
-def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[Path]:
+def render_site(site: Sequence[SiteTrace], out: Path, compared: Sequence[Side] = ()) -> list[Path]:
     """Write the pages of all traces, reports on the `compared` ones, and the index; return the files that changed.
 
     The index lists the given traces, so pass all traces of the folder. Raises UsageError if a folder's name is not a
@@ -101,7 +98,7 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 
 
 @collector_paused()
-def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
+def site_files(site: Sequence[SiteTrace], out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     for one in site:
         if not re.search(FOLDER, one.folder_slug):
@@ -225,7 +222,7 @@ def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
 
 
-def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
+def _site_files(site: Sequence[SiteTrace], *, has_reports: bool) -> dict[str, bytes]:
     """Return the list of machines, and the index, which searches the pages of the first machine with a whole trace."""
     title = site[0].document.title if site else "No traces"
     slugs: dict[str, set[str]] = {}  # of folders, by their machine's name
