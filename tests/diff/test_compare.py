@@ -63,8 +63,8 @@ def side_by_side(*traces: Trace) -> Comparison:
 
 
 def lines(comparison: Comparison, key: str, where: str = "step") -> list[Line]:
-    table = next(table for table in comparison.tables if table.quantity.key == key)
-    return [line for line in table.lines if line.where == where]
+    table = next(table for quantity, table in comparison.tables.items() if quantity.key == key)
+    return [line for line in table if line.where == where]
 
 
 def test_quantities_match_hand_computed_values() -> None:
@@ -149,9 +149,9 @@ def test_launch_times_are_not_compared() -> None:
 
 def test_measured_numbers_are_compared_but_equal_ones_are_not() -> None:
     a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
-    [line] = side_by_side(a, b).table(VALUES).lines
+    [line] = side_by_side(a, b).tables[VALUES]
     assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
-    assert side_by_side(a, replace(a, machine=b.machine)).table(VALUES).lines == ()
+    assert side_by_side(a, replace(a, machine=b.machine)).tables[VALUES] == ()
     assert [*map(better_end, ("s", "token/s", "B/s", "FLOP", None))] == ["lower", "higher", "higher", None, None]
 
 
@@ -195,7 +195,7 @@ def test_value_of_a_renamed_variable_has_one_row() -> None:
         trace = traced(EDITABLE.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
         return with_steps(trace, at(7, values=[(name, replace(ints(n=n)[0][1], unit="s"))]))
 
-    [line] = side_by_side(inspecting("seconds", 5), inspecting("took_s", 4)).table(VALUES).lines
+    [line] = side_by_side(inspecting("seconds", 5), inspecting("took_s", 4)).tables[VALUES]
     assert (line.code, [cell.value for cell in line.cells]) == ("seconds", [5, 4])
 
 

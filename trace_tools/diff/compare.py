@@ -2,7 +2,7 @@
 ratios to the first.
 
     comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)])
-    comparison.table(TIME).lines[0].cells[1]
+    comparison.tables[TIME][0].cells[1]
     # Cell(value=2.1e-05, low=2.0e-05, high=2.2e-05, ratio=0.012, best=True)
 
 Steps are those that the differences matched, so a step that the first trace lacks has a line for each machine that ran
@@ -96,28 +96,16 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """All lines of one quantity."""
-
-    quantity: Quantity
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """A comparison of many machines; tuples with one item per machine are in their order."""
 
     title: str
     sides: tuple[Side, ...]  # each with a unique label; the first is the base
     differences: tuple[Difference, ...]  # of each other machine from the base
-    tables: tuple[Table, ...]
+    tables: Mapping[Quantity, tuple[Line, ...]]
     matched: int  # annotated steps that every machine has
     unmatched: tuple[int, ...]  # annotated steps that some other machine lacks
     notes: tuple[str, ...] = ()
-
-    def table(self, quantity: Quantity) -> Table:
-        """Return the table of a quantity."""
-        return next(table for table in self.tables if table.quantity == quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +134,10 @@ def compare(sides: Sequence[Side], choices: Choices = DEFAULT) -> Comparison:
     sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
     differences = [difference_between(sides[0], side, choices) for side in sides[1:]]
     executions = list(_listed(sides, differences))
-    lines_of: dict[Quantity, Iterator[Line]] = {
-        PEAKS: _peaks(sides),
-        **{quantity: _lines(quantity, executions) for quantity in OF_STEPS},
-        VALUES: _values(executions, differences),
+    tables = {
+        PEAKS: tuple(_peaks(sides)),
+        **{quantity: tuple(_lines(quantity, executions)) for quantity in OF_STEPS},
+        VALUES: tuple(_values(executions, differences)),
     }
     annotated = [
         {n for n, execution in enumerate(executions) if _is_annotated(execution.steps[index])}
@@ -160,7 +148,7 @@ def compare(sides: Sequence[Side], choices: Choices = DEFAULT) -> Comparison:
         title=sides[0].trace.title,
         sides=tuple(sides),
         differences=tuple(differences),
-        tables=tuple(Table(quantity, tuple(lines)) for quantity, lines in lines_of.items()),
+        tables=tables,
         matched=len(everywhere),
         unmatched=tuple(len(steps - everywhere) for steps in annotated),
         notes=tuple(_notes(sides)),

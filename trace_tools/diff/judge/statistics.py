@@ -65,8 +65,7 @@ class ModeratedTest:
     p: Floats
     adjusted_p: Floats
     called: NDArray[np.bool_]
-    prior: Prior
-    typical: Prior  # the same prior with the variance of a typical step, after shrinking
+    typical: Prior  # of all steps, with the variance of a typical step after shrinking
     drift: float  # change that most steps share, so no difference of a single step
 
     def intervals(self) -> tuple[Floats, Floats]:
@@ -108,7 +107,7 @@ def moderated(steps: Sequence[Samples], most_drift: float = 0.0) -> ModeratedTes
     p = np.where((error == 0) & (smaller != 0), 0.0, p)
     adjusted = benjamini_hochberg(p)
     called = (adjusted <= FALSE_DISCOVERY_RATE) & (smaller >= math.log(SMALLEST_EFFECT))
-    return ModeratedTest(effect, error, total, p, adjusted, called, prior, typical, drift)
+    return ModeratedTest(effect, error, total, p, adjusted, called, typical, drift)
 
 
 def _mean(samples: Sequence[float]) -> float:

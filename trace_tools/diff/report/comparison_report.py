@@ -127,12 +127,12 @@ class _Writer:
 
     def fastest(self) -> Iterator[Part]:
         """Yield the times of sections, and the steps that one machine ran faster in every pass."""
-        time = self.comparison.table(TIME)
-        sections = [line for line in time.lines if line.where == "section"]
+        times = self.comparison.tables[TIME]
+        sections = [line for line in times if line.where == "section"]
         if sections:
             meaning = Phrase("Warm time of each section on each machine.")
             yield Part("Sections", [meaning, self.grid(sections, TIME, "Sections")], "sections")
-        clear = [line for line in time.lines if line.where != "section" and any(cell.best for cell in line.cells)]
+        clear = [line for line in times if line.where != "section" and any(cell.best for cell in line.cells)]
         if clear:
             meaning = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
             clear.sort(key=effect, reverse=True)
@@ -141,18 +141,17 @@ class _Writer:
 
     def tables(self, *, everything: bool) -> Iterator[Part]:
         """Yield the table of each quantity; in texts, the largest steps and all other lines, or everything."""
-        for table in self.comparison.tables:
-            quantity = table.quantity
-            lines: Sequence[Line] = table.lines
-            steps = [line for line in lines if line.where == "step"]
+        for quantity, all_lines in self.comparison.tables.items():
+            lines: Sequence[Line] = all_lines
             if self.form != "html" and not everything:
+                steps = [line for line in all_lines if line.where == "step"]
                 steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
-                lines = [line for line in lines if line.where != "step" or line in steps[:FEW]]
+                lines = [line for line in all_lines if line.where != "step" or line in steps[:FEW]]
             none = "" if lines else " No machine has this figure."
             if lines or not self.terminal:
                 meaning = Phrase(quantity.meaning + none)
-                grid = self.grid(lines, quantity, quantity.title, len(table.lines) - len(lines))
-                yield Part(quantity.title, [meaning, *_warnings(*table.lines), grid], quantity.key, not self.terminal)
+                grid = self.grid(lines, quantity, quantity.title, len(all_lines) - len(lines))
+                yield Part(quantity.title, [meaning, *_warnings(*all_lines), grid], quantity.key, not self.terminal)
 
     def grid(
         self,
@@ -241,14 +240,14 @@ def factor(ratio: float) -> str:
 
 def charts_of(comparison: Comparison) -> Iterator[Part]:
     """Yield a part with all rooflines on one figure, if a roof is known."""
-    rates = comparison.table(RATE)
+    rates = comparison.tables[RATE]
     roofs = [
-        roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates.lines))
+        roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates))
         for index, side in enumerate(comparison.sides)
     ]
     drawn = roofline.roofline(roofs)
     if drawn:
-        warnings = [warning.text for warning in _warnings(*rates.lines)]
+        warnings = [warning.text for warning in _warnings(*rates)]
         title = " ".join(["Each machine's roof, and its annotated steps under it", *warnings])
         yield Part("Rooflines", [Chart("roofs", title, drawn)], "rooflines")
 
@@ -262,10 +261,10 @@ def csv_text(comparison: Comparison) -> str:
     header += [f"{label} ÷ {labels[0]}" for label in labels]
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))
-    for table in comparison.tables:
-        for line in table.lines:
-            unit = table.quantity.unit or line.unit or "1"
-            columns = [table.quantity.key, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
+    for quantity, lines in comparison.tables.items():
+        for line in lines:
+            unit = quantity.unit or line.unit or "1"
+            columns = [quantity.key, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
             numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells)]
             above = "; ".join(label for label, cell in zip(labels, line.cells, strict=True) if cell.above)
             shown = ["" if number is None else repr(number) for number in numbers]
