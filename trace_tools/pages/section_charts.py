@@ -47,8 +47,8 @@ def section_figures(section: Section, document: Document) -> list[Chart]:
     run = "the only run (cold)" if document.ran_once else "a second run (warm)"
     time_caption = f"The width of a statement is its time in {run}; its calls are below it."
     memory_caption = (
-        "Bytes of tensors, counted in a run of its own. This is a lower bound, "
-        "because temporary memory inside an operation is not seen."
+        "The area is the bytes of tensors alive after each step; a line above it is the peak during one. They were "
+        "counted in a run of its own, and are a lower bound: temporary memory inside an operation is not seen."
     )
     codes = {line.number: brief_code(line.text) for row in rows_shown(section.blocks) for line in row.lines}
     memories = memory_points(section.stepping.stops, codes)

@@ -73,13 +73,8 @@ def memory(points: Sequence[MemoryPoint]) -> str:
             with drawing.linked(point.link, words):
                 drawing.add("circle", cx=x, cy=y, r=3, fill=colour(1))
                 drawing.text((left, y - 5), words, size=TICK, halo=True)
-    y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
-    drawing.text((LEFT, y), "first line", size=TICK, fill=SOFT)
-    drawing.text((WIDTH - RIGHT, y), "last line", size=TICK, anchor="end", fill=SOFT)
-    drawing.add("path", d=f"M{middle - 128:g} {y:g}v-9h11v9Z", fill=colour(0), fill_opacity=0.4)
-    drawing.text((middle - 112, y), "alive after a step", size=TICK)
-    drawing.add("path", d=f"M{middle + 16:g} {y - 4:g}h14", stroke=colour(1), stroke_width=1.8)
-    drawing.text((middle + 35, y), "peak during a step", size=TICK)
+    drawing.text((LEFT, HEIGHT - 8), "first line", size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, HEIGHT - 8), "last line", size=TICK, anchor="end", fill=SOFT)
     most_bytes, end_bytes = formats.byte_size(by_peak[0].peak_bytes), formats.byte_size(points[-1].live_bytes)
     most = f"at most {most_bytes}, at {by_peak[0].name}"
     return drawing.svg(f"Memory across {len(points)} steps: {most}; {end_bytes} alive at the end.")
