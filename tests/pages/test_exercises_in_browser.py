@@ -280,6 +280,20 @@ def test_keys_and_mouse_move_the_slider_or_the_point(browser: Any, calculators: 
     assert values == ["2", "3", "4", "5"]
 
 
+def test_a_touch_moves_the_point_and_not_the_step(browser: Any, calculators: Path) -> None:
+    """The first touch is a tap at the margin."""
+    press(browser, "l")
+    point = point_of(browser)
+    before, box = float(point.get_attribute("aria-valuenow")), point.rect
+    y = 5 + box["y"] - ask(browser, "scrollY")
+    for x, moved in ((5, 0), (box["x"] + 5, 60)):
+        for kind, at in (("touchStart", x), ("touchMove", x + moved / 2), ("touchMove", x + moved), ("touchEnd", None)):
+            touches = [] if at is None else [{"x": at, "y": y}]
+            browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+    assert float(point.get_attribute("aria-valuenow")) > before
+    assert ask(browser, "document.getElementById('step-status').textContent") == "", "no step was asked for"
+
+
 def test_an_address_restores_the_inputs(browser: Any, calculators: Path) -> None:
     length = ask(browser, "history.length")
     type_in(browser, "parameters", "123456789")

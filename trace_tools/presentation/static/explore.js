@@ -351,7 +351,6 @@
         drag(event);
       });
       stage.addEventListener("pointermove", (event) => { if (stage.hasPointerCapture(event.pointerId)) drag(event); });
-      stage.addEventListener("touchstart", (event) => event.stopPropagation(), { passive: true });  // prevents a swipe of the page
     };
 
     const controls = controlsOf(figure, values, change, () => addressOf(values, key));
