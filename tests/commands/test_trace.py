@@ -47,7 +47,7 @@ SEED = "expected a whole number of 64 bits"
         (EMPTY, ["--seed", str(2**64)], SEED),
         (EMPTY, ["--seed", str(-(2**63) - 1)], SEED),
         (EMPTY, ["--seed", "x"], f"error: --seed x: {SEED}"),
-        (EMPTY, ["--name", "a/b"], "error: --name a/b: expected a plain folder name"),
+        (EMPTY, ["--name", "a/b"], "error: --name a/b: found 'a/b'; expected a folder's name"),
         (EMPTY, ["--name", "index.html"], "--name index.html: "),  # of a page
         (EMPTY, ["--name", "diff"], "--name diff: "),  # of the reports
         (EMPTY, ["--passes", "0"], "Invalid value for '--passes'"),

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 from trace_tools.machines.peaks import KnownMachine, has_tf32, peak_of
-from trace_tools.trace.model import Counts, Frame, Machine, Measured, Omitted, Step
+from trace_tools.trace.model import Counts, Frame, Machine, Measured, Step
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
@@ -228,7 +228,7 @@ class StatementTime:
 
 
 def statement_times(
-    tree: Tree, frames: Iterable[Frame], where: Where, left_out: Collection[int] = (), depth: int = 0
+    tree: Tree, frames: Sequence[Frame], where: Where, left_out: Collection[int] = (), depth: int = 0
 ) -> tuple[StatementTime, ...]:
     """Return the times of the statements in these calls, in the order of their first execution.
 
@@ -238,17 +238,14 @@ def statement_times(
     `left_out` are the numbers of the statements whose time is not the lecture's work.
     """
     executed: dict[int, list[Step]] = {}
-    omitted: dict[int, list[Omitted]] = {}  # of statements that also have executions: the first is kept
     for frame in frames:
         for step in tree.steps_of(frame.frame):
             executed.setdefault(step.statement, []).append(step)
-        for event in tree.omitted_in(frame.frame):
-            omitted.setdefault(event.statement, []).append(event)
     statements = []
     for statement, steps in executed.items():
         if statement in left_out:
             continue
-        unrecorded = omitted.get(statement, ())
+        unrecorded = [event for frame in frames for event in tree.omitted(frame.frame, statement)]
         calls = [call for step in steps for call in tree.calls(step.id)] if depth < DEEPEST else []
         ns = sum(map(typical_ns, steps)) + sum(event.host_ns for event in unrecorded)
         count = len(steps) + sum(event.omitted for event in unrecorded)

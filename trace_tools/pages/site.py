@@ -37,7 +37,7 @@ from trace_tools.presentation.page_shell import SECTION, assets, highlighted, se
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.file import CUT_SHORT, load
-from trace_tools.trace.model import FOLDER, Trace
+from trace_tools.trace.model import Trace, why_no_folder
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.processes import cores, in_processes
@@ -101,10 +101,8 @@ def render_site(site: Sequence[SiteTrace], out: Path, compared: Sequence[Side] =
 def site_files(site: Sequence[SiteTrace], out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     for one in site:
-        if not re.search(FOLDER, one.folder_slug):
-            raise UsageError(
-                f"{one.folder_slug!r} can't be a folder's name; expected letters, digits and -, but not diff"
-            )
+        if problem := why_no_folder(one.folder_slug):
+            raise UsageError(problem)
         highlighted(one.document.source)  # shared data is computed once, before processes are forked
     parts = 1
     if len(site) == 1:  # the pages of one machine are divided among processes

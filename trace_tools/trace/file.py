@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -47,7 +47,6 @@ from trace_tools.util import formats
 from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
 
-T = TypeVar("T")
 CUT_SHORT = "the trace file was cut short"
 
 
@@ -170,25 +169,24 @@ def load(path: Path) -> Trace:
 
     Raises `TraceFileError` with the position in the file if it is not a trace that this version reads.
     """
-    return _read(path, parse)
+    return parse(_lines(path), path)
 
 
 def load_head(path: Path) -> Head:
     """Read a trace file without its events, which is quick. Raises `TraceFileError` like `load`."""
-    return _read(path, lambda lines, path: _head(_front(lines), path))
+    return _head(_front(_lines(path)), path)
 
 
-def _read(path: Path, read: Callable[[Iterable[bytes], Path], T]) -> T:
+def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as lines:
-            return read(lines, path)
+            yield from lines
     except OSError as error:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
 
 
-def parse(lines: Iterable[bytes], path: Path) -> Trace:
+def parse(lines: Iterator[bytes], path: Path) -> Trace:
     """Return the trace in the lines of a file. Raises `TraceFileError` like `load`."""
-    lines = iter(lines)
     front = _front(lines)
     head = _head(front, path)
     check = _Sequence(head.sources[0].text).check
@@ -215,7 +213,7 @@ def parse(lines: Iterable[bytes], path: Path) -> Trace:
     return Trace(head.title, run, head.machine, head.versions, head.sources[0], events)
 
 
-def _front(lines: Iterable[bytes]) -> list[bytes]:
+def _front(lines: Iterator[bytes]) -> list[bytes]:
     """Return the lines of a file up to `steps:`, and take no others."""
     front: list[bytes] = []
     for line in lines:
@@ -225,7 +223,7 @@ def _front(lines: Iterable[bytes]) -> list[bytes]:
     return front
 
 
-def _head(front: Iterable[bytes], path: Path) -> Head:
+def _head(front: list[bytes], path: Path) -> Head:
     """Return the checked head of a file."""
     try:
         plain = yaml.load(b"".join(front).decode(), Loader=_LOADER)

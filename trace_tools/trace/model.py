@@ -25,9 +25,6 @@ from trace_tools.trace.records import Ending, ProcessId, Struct
 from trace_tools.util import formats
 from trace_tools.util.files import why_not_inside
 
-# The folder of a machine in a site, in which `diff` holds the reports, `partial` in each folder a run that did not
-# finish, and names with a dot are files.
-FOLDER = r"(?i)\A(?!(?:diff|partial)\Z)[^\W_][\w-]{0,99}\Z"
 WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
 
 MODULE = "<module>"
@@ -48,6 +45,15 @@ _ELSEWHERE = re.compile(r"https?://|data:image/", re.IGNORECASE)  # not in the l
 Style = Literal["line", "points", "bars", "stacked", "steps"]
 Scalar = bool | int | float | str | None
 Element = bool | int | float | str | None | list[float]  # a complex element is [real, imaginary]
+
+
+def why_no_folder(name: str) -> str | None:
+    """Return why a machine's folder in a site can't have this name, or None if it can.
+
+    `diff` holds the reports, `partial` in each folder a run that did not finish, and names with a dot are files.
+    """
+    fits = re.fullmatch(r"(?i)(?!(?:diff|partial)\Z)[^\W_][\w-]{0,99}", name)
+    return None if fits else f"found {name[:80]!r}; expected a folder's name: letters, digits, -, not diff or partial"
 
 
 def _keep_on_one_line(record: Any, **longest: int) -> None:
@@ -537,7 +543,7 @@ class Machine(Struct, frozen=True):
     """The machine that ran the lecture."""
 
     name: str  # as the driver names it; a CPU by its model name
-    slug: Annotated[str, Meta(pattern=FOLDER)]  # the folder under rendered/: "nvidia-h200", "amd-epyc-2-cores"
+    slug: str  # the folder under rendered/: "nvidia-h200", "amd-epyc-2-cores"
     device: str  # "cpu" or "cuda"
     memory_bytes: Natural | None = None  # of the device
     multiprocessors: Positive | None = None
@@ -556,6 +562,8 @@ class Machine(Struct, frozen=True):
     peaks: list[Peak] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if problem := why_no_folder(self.slug):
+            raise ValueError(problem)
         _keep_on_one_line(self, name=60, device=20, driver=40, cuda=20, tf32=20, cpu=60, os=200)
 
 

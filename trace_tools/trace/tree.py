@@ -27,7 +27,6 @@ class Tree:
         self._steps: defaultdict[tuple[int, int], list[Step]] = defaultdict(list)
         self._of_frame: defaultdict[int, list[Step]] = defaultdict(list)
         self._omitted: defaultdict[tuple[int, int], list[Omitted]] = defaultdict(list)
-        self._omitted_in: defaultdict[int, list[Omitted]] = defaultdict(list)
         self._calls: defaultdict[int | None, list[Frame]] = defaultdict(list)
         for event in trace.steps:
             self._add(event)
@@ -43,7 +42,6 @@ class Tree:
             self._calls[event.of].append(event)
         else:
             self._omitted[event.frame, event.statement].append(event)
-            self._omitted_in[event.frame].append(event)
 
     def _number(self) -> None:
         """Give each frame its section (a function that `main` called) and its number among the calls of its function in
@@ -83,10 +81,6 @@ class Tree:
     def omitted(self, frame: int, statement: int) -> Sequence[Omitted]:
         """Return the totals of the executions beyond the limit."""
         return self._omitted.get((frame, statement), ())
-
-    def omitted_in(self, frame: int) -> Sequence[Omitted]:
-        """Return the totals of the executions beyond the limit in one call."""
-        return self._omitted_in.get(frame, ())
 
     def calls(self, step: int | None) -> Sequence[Frame]:
         """Return the frames that a step opened, in order; for None, the frames that no traced step opened."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.imports import versions as versions_of
 from trace_tools.source.lint import refuse_what_cannot_run
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
-from trace_tools.trace.model import FOLDER, MODULE, Machine
+from trace_tools.trace.model import MODULE, Machine, why_no_folder
 from trace_tools.trace.records import ProcessId
 from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
@@ -214,9 +213,8 @@ def check_lecture(path: Path) -> ParsedSource:
 
 def refuse_options(options: TraceOptions) -> None:
     """Raise UsageError if the options fail with any lecture."""
-    name = options.name
-    if name is not None and not re.search(FOLDER, name):
-        raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not diff or partial")
+    if options.name is not None and (problem := why_no_folder(options.name)):
+        raise UsageError(f"--name {options.name}: {problem}")
     if options.passes < 1 or options.limit < 2:
         expected = "expected at least 1 pass and a limit of at least 2"
         raise UsageError(f"passes: {options.passes}, limit: {options.limit}; {expected}")
