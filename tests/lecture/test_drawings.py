@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 
 from trace_tools.lecture.drawings import (
@@ -96,6 +97,8 @@ def test_words_of_a_phone_drawing_are_legible_and_do_not_overlap(name: str) -> N
     for a, b in combinations(boxes, 2):
         overlap = min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0))
         assert overlap <= allowed_overlap, (a, b)
+    arrows = [it for axes in figure.get_axes() for it in axes.patches if isinstance(it, FancyArrowPatch)]
+    assert not any(arrow.get_window_extent().overlaps(box) for arrow in arrows for box in boxes)
 
 
 def test_drawing_does_not_load_torch() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -12,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tests.cases_in_one import each
-from trace_tools.metering.compiling import records_graph
+from trace_tools.metering.compiling import graphs_of_inductor, records_graph
 
 X = torch.ones(3)
 
@@ -59,3 +62,15 @@ def test_running_tracers_of_torch_are_detected(run: Callable[[Callable[[Any], An
     run(f)
     assert answers and set(answers) == {recording}
     assert not records_graph()
+
+
+def test_graphs_run_instead_of_kernels_unless_their_code_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled(graph: Any, inputs: Any, inner_compile: object = None) -> str:
+        return "kernels"
+
+    inductor, graph = SimpleNamespace(compile_fx=compiled), SimpleNamespace(forward="as it is")
+    monkeypatch.setitem(sys.modules, "torch._inductor.compile_fx", inductor)
+    with graphs_of_inductor():
+        results = [inductor.compile_fx(graph, []), inductor.compile_fx(graph, [], 1)]
+        results.append(inductor.compile_fx(graph, [], inner_compile=1))
+    assert results == ["as it is", "kernels", "kernels"] and inductor.compile_fx is compiled

@@ -51,6 +51,19 @@ def part(i):
     assert omitted(lecture, "work(1)") == [(6, 6), (7, 7), (8, 8)]
 
 
+def test_the_time_of_omitted_executions_includes_the_ends_of_with_blocks(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(30):
+        with Held():
+            work(5)
+class Held:
+    def __enter__(self): work(10)
+    def __exit__(self, *error): work(100)
+""", limit=10)  # fmt: skip
+    assert omitted(lecture, "with Held()") == [(20, 20 * 110)] and omitted(lecture, "work(5)") == [(20, 100)]
+
+
 # ------------------------------------------------------------------------------ calls
 
 CALLS = """

@@ -68,7 +68,7 @@ class StepJudge:
         for subject, x, y, texts in (
             (Subject("printed"), a.stdout, b.stdout, (a.stdout or "", b.stdout or "")),
             (Subject("warnings"), a.warnings, b.warnings, ("\n".join(a.warnings or []), "\n".join(b.warnings or []))),
-            (Subject("told", 0, kinds), a.narrative, b.narrative, prose),
+            (Subject("told", expression=kinds), a.narrative, b.narrative, prose),
         ):
             if x or y:
                 cuts = (part for step in (a, b) for part in step.left_out or () if part.what == "stdout")
