@@ -45,10 +45,10 @@ def hostile() -> Difference:
     other = replace(
         trace,
         title=PWNED + "2",
-        machine=replace(trace.machine, slug=PWNED, name=PWNED + "2"),
+        machine=replace(trace.machine, name=PWNED + "2"),
         steps=[_altered(event) for event in trace.steps],
     )
-    return difference_between(Side(PWNED, trace), Side(PWNED + "2", other))
+    return difference_between(Side(PWNED, trace, PWNED), Side(PWNED + "2", other, PWNED + "2"))
 
 
 def _altered(event: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -55,11 +56,11 @@ def machine_trace(name: str, ns: list[int], text: str = LECTURE, meters: Meters 
     for _ in range(2):
         recording.step(first, "z = ", annotated=True, host_ns=ns)
     recording.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
-    return recording.trace(**({"machine": Machine(name, name, "cpu", peaks=PEAKS)} | changes))
+    return recording.trace(**({"machine": Machine(name, re.sub(r"\W", "", name), "cpu", peaks=PEAKS)} | changes))
 
 
 def side_by_side(*traces: Trace) -> Comparison:
-    return compare([Side(f"{t.machine.slug}.yaml", t) for t in traces])
+    return compare([Side(f"{t.machine.slug}.yaml", t, t.machine.name) for t in traces])
 
 
 def lines(comparison: Comparison, key: str, where: str = "step") -> list[Line]:

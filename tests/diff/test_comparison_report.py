@@ -8,7 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.diff.test_compare import FAST, LECTURE, PEAKS, machine_trace, side_by_side
+from tests.diff.test_compare import FAST, LECTURE, machine_trace, side_by_side
 from tests.pages.recording import Recording
 from trace_tools.diff.compare import Comparison
 from trace_tools.diff.report.comparison_report import csv_text, factor, report_of
@@ -38,8 +38,7 @@ def test_ratios_are_written_without_exponents(ratio: float, text: str) -> None:
 
 
 def test_times_have_their_spread_and_csv_exact_numbers_and_no_formula() -> None:
-    name = "=HYPERLINK(1)"
-    formula = machine_trace("a", [190_000, 200_000, 230_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
+    formula = machine_trace("=HYPERLINK(1)", [190_000, 200_000, 230_000])
     comparison = side_by_side(formula, machine_trace("b", [140_000] * 3))
     assert "200 µs ± 10%" in markdown(report_of(comparison, "md"))
     header, *rows = csv.reader(io.StringIO(csv_text(comparison)))

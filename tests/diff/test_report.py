@@ -112,7 +112,7 @@ def test_markdown_tables_have_as_many_cells_as_columns() -> None:
 
 
 def hostile_machines(form: Form) -> Report:
-    other = replace(hostile_trace().machine, slug='" onload="window.pwned=1')
+    other = replace(hostile_trace().machine, name='" onload="window.pwned=1')
     comparison = side_by_side(hostile_trace(), replace(hostile_trace(), machine=other))
     return report_of(comparison, form, everything=True)
 
