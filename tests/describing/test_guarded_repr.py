@@ -60,6 +60,9 @@ def test_alarms_of_the_lecture_are_preserved() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         assert guarded(lambda: time.sleep(0.1), 0.02) == (None, None)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 1_000)
+        assert guarded(int) == (0, None) and signal.setitimer(signal.ITIMER_REAL, 0)[0] > 900
     finally:
         signal.signal(signal.SIGALRM, previous)
     assert received == [signal.SIGALRM]

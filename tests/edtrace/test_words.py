@@ -6,12 +6,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.cases_in_one import each
-from trace_tools.edtrace.words import NotFetchedWarning, NotShownWarning, Piece, adopt_words, join_pieces
+from trace_tools.edtrace.words import NotFetchedWarning, NotShownWarning, Piece, _emit, adopt_words, join_pieces
 from trace_tools.lecture.vocabulary import listening
 from trace_tools.trace.model import Narrative, Note, Table, Text, Video
 
@@ -125,6 +126,8 @@ def test_images_and_videos(edtrace: Any, folder: Path) -> None:
     (folder / "made.png").write_bytes(PNG)
     for path in ("made.png", str(folder / "made.png")):
         assert recorded(lambda path=path: edtrace.image(path))[0].url == "made.png"
+    with pytest.warns(NotShownWarning, match="'poem' of edtrace is not shown"):
+        _emit([SimpleNamespace(type="poem", style={}, data="x")])
     with pytest.warns(NotShownWarning, match="expected a path that stays in the folder"):
         assert recorded(lambda: edtrace.image(f"../{folder.name}/made.png")) == []
     with pytest.raises(ValueError, match=r"gone\.png"):

@@ -83,6 +83,7 @@ def test_the_count_of_executions_is_shown_once_per_loop() -> None:
         ([{"host_ns": [200_000] * 3, "annotated": True}], ["200 µs ± 0%"]),
         ([{"host_ns": [2 * MS, 3 * MS, 4 * MS]}], []),  # ± 33%
         ([{"host_ns": [2 * MS] * 3, "harness": True}], []),
+        ([{"host_ns": [2 * MS] * 3, "annotated": True, "harness": True, "meters": Meters(flops=64)}], []),
         ([{"host_ns": [1_000] * 3, "annotated": True, "meters": Meters(flops=64)}], ["64 FLOP"]),
         ([{"host_ns": [2 * MS] * 3, "compiled": True}], ["2 ms ± 0% · with compilation"]),
         ([{"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}], []),
@@ -131,6 +132,8 @@ def test_the_first_and_last_of_many_calls_are_shown() -> None:
     one = replace(row({}).executions[0], calls=calls)
     notes = notes_under(CodeRow((), "L1", (), (one,)))
     assert [note.call.number for note in notes if note.call] == [1, 9]  # with their number and their total
+    named = replace(one, calls=(replace(CALL, shown="named"),))  # of one in which nothing was observed only the name
+    assert summaries(margin_notes(CodeRow((), "L1", (), (named,)))) == [("call", "", "g")]
 
 
 FAILED = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])

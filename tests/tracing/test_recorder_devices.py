@@ -22,7 +22,7 @@ class Device(SimulatedCuda):
         self.clock = clock
         super().__init__()
         self.wait_s = 0.0
-        self.initialised = self.capturing = self.failed = False
+        self.initialised = self.capturing = self.failed = self.failing = False
 
     @property
     def now(self) -> float:
@@ -48,6 +48,7 @@ class Device(SimulatedCuda):
         return self.capturing
 
     def synchronize(self, index: int | None = None) -> None:
+        self.failed |= self.failing  # the next wait reports what went wrong in a kernel
         assert not self.is_current_stream_capturing(), "synchronising would end the capture"
         super().synchronize(index)
 
@@ -203,13 +204,14 @@ def end(): device.capturing = False
 """).check("device_ns")  # fmt: skip
 
 
-def test_statements_after_a_device_failure_are_not_blamed(tmp_path: Path, clock: Clock) -> None:
+@pytest.mark.parametrize("state", ["failed", "failing"])
+def test_statements_after_a_device_failure_are_not_blamed(tmp_path: Path, clock: Clock, state: str) -> None:
     """From then on times are by the host's clock."""
-    lecture = on_device(tmp_path, clock, """
+    lecture = on_device(tmp_path, clock, f"""
 def main():
     launch(1)
     x = launch(5)  # @inspect x  #: [(6, 6)]
-    device.failed = True
+    device.{state} = True
     y = 1 + 1  # @inspect y  #: [(None, 0)]
     assert y == 2
     f()
