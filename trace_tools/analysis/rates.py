@@ -47,9 +47,9 @@ class Timing:
     """
 
     clock: Clock
-    samples_ns: tuple[int, ...]
-    cold_ns: tuple[int, ...] = ()
-    whole_ns: tuple[int, ...] = ()
+    samples_ns: Sequence[int]
+    cold_ns: Sequence[int] = ()
+    whole_ns: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ def timing_of(step: Step, machine: Machine) -> Timing | None:
 
     For a step with one measurement, return the time per call, because its own time covers hundreds of calls.
     """
-    cold = tuple(step.cold_ns or ())
     if step.suspended:
         return None
-    samples = tuple(step.device_ns or step.host_ns or cold)
+    cold = step.cold_ns or ()
+    samples = step.device_ns or step.host_ns or cold
     if step.measured and len(step.measured) == 1 and step.measured[0].seconds:
         return Timing("call", call_ns(step.measured[0]), whole_ns=samples)
     if not samples:

@@ -20,7 +20,7 @@ Both sides of a finding are data; `wording` turns them into text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import is_
@@ -152,8 +152,8 @@ class Durations:
     """
 
     clock: Clock | None = None  # "call" if one call by `measure` was timed; "launch" for `LAUNCH_TIME`
-    a_samples_ns: tuple[float, ...] = ()  # one per process, where both sides were timed
-    b_samples_ns: tuple[float, ...] = ()
+    a_samples_ns: Sequence[float] = ()  # one per process, where both sides were timed
+    b_samples_ns: Sequence[float] = ()
     executions: int = 1  # number of executions that were judged together
     overall: float | None = None  # ratio of all of them
     interval: tuple[float, float] | None = None  # 95% interval of `overall`

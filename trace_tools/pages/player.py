@@ -142,7 +142,8 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:
                     del of_frame[gone]
                     variables[index].append(_seen(gone, None, "cleared"))
-        variables[index] += all_noted(step)
+        if step.values:  # most steps have none
+            variables[index] += all_noted(step)
 
     begun: set[int] = set()
     open_calls: list[int] = []  # indices of steps with calls that have not ended

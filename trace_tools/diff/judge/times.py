@@ -173,7 +173,7 @@ def _durations(row: StepPair, on_a: Machine, on_b: Machine, same_machine: bool) 
         return
     timings: list[tuple[Subject, Timing | None, Timing | None]] = [(OWN_TIME, timing_of(a, on_a), timing_of(b, on_b))]
     if a.launch_ns and b.launch_ns:
-        timings.append((LAUNCH_TIME, Timing("launch", tuple(a.launch_ns)), Timing("launch", tuple(b.launch_ns))))
+        timings.append((LAUNCH_TIME, Timing("launch", a.launch_ns), Timing("launch", b.launch_ns)))
     if a.measured and len(a.measured) == len(b.measured or ()):
         timings = []
         for n, calls in enumerate(zip(a.measured, b.measured or (), strict=True)):
