@@ -75,7 +75,9 @@ def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] |
     executed = execution_of(host_ns=[SECOND] * 3, measured=measurements, harness=True)
     assert executed.rates == () and points_of(executed) == []
     assert says(facts_of(executed)["rate"], "none: ", "`measure`", "`count`")
-    assert "intensity" not in facts_of(executed) and "achieved" not in facts_of(executed)
+    assert not {"intensity", "achieved"} & facts_of(executed).keys()
+    counting = execution_of(measured=measurements, harness=True, meters=replace(MATMUL, uncounted=["aten.sort"]))
+    assert margin_notes(CodeRow((), "L1", executions=(counting,))) == []
     uncounted = execution_of(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
     assert uncounted.rates == () and facts_of(uncounted)["rate"] == "none: no torch operator ran in it"
     assert facts_of(uncounted)["time a call"].startswith("1 µs")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from trace_tools.diff.difference import Subject
-from trace_tools.diff.wording import numbers_apart, subject_text, texts_apart, values_apart
-from trace_tools.trace.model import Value
+from trace_tools.diff.difference import Finding, Subject
+from trace_tools.diff.wording import numbers_apart, sides_text, subject_text, texts_apart, values_apart
+from trace_tools.trace.model import Claim, Raised, Value
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,14 @@ def test_values_with_equal_beginnings_have_different_texts() -> None:
     assert len(set(values_apart(*objects))) == 2
     names = {subject_text(Subject("value", n, "model.weight" * 9), 60) for n in range(3)}
     assert len(names) == 3 and all(len(name) <= 60 for name in names)
+
+
+def test_what_only_one_side_has_is_shown() -> None:
+    for kind, side, text in (
+        ("value", Value("int", 7), "7"),
+        ("claim", Claim("x == 6", False, [("x", Value("int", 5)), ("6", Value("int", 6))]), "failed: 5 == 6"),
+        ("raised", Raised("ValueError", "no"), "ValueError: no"),
+        ("step", 1_500, "1.5 µs"),
+        ("printed", "text", "text"),
+    ):
+        assert sides_text(Finding("values", "only in B", Subject(kind), None, side)) == (None, text)  # type: ignore[arg-type]

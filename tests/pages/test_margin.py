@@ -83,7 +83,6 @@ def test_the_count_of_executions_is_shown_once_per_loop() -> None:
         ([{"host_ns": [200_000] * 3, "annotated": True}], ["200 µs ± 0%"]),
         ([{"host_ns": [2 * MS, 3 * MS, 4 * MS]}], []),  # ± 33%
         ([{"host_ns": [2 * MS] * 3, "harness": True}], []),
-        ([{"host_ns": [2 * MS] * 3, "annotated": True, "harness": True, "meters": Meters(flops=64)}], []),
         ([{"host_ns": [1_000] * 3, "annotated": True, "meters": Meters(flops=64)}], ["64 FLOP"]),
         ([{"host_ns": [2 * MS] * 3, "compiled": True}], ["2 ms ± 0% · with compilation"]),
         ([{"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}], []),

@@ -17,6 +17,7 @@ from tests.cases_in_one import each
 from tests.programs import require
 from trace_tools.tracing.isolation import ending, private_folder
 from trace_tools.tracing.isolation.private_folder import make, path_for, remove, written
+from trace_tools.tracing.isolation.restore import _running_in
 
 # ------------------------------------------------------------------------------ the copy of the folder
 
@@ -196,3 +197,16 @@ def test_output_is_flushed_before_the_process_ends(call: str, status: int) -> No
     code += f"with flush_on_exit(lambda: os.write(1, b'written')):\n    {call}\n"
     completed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60, start_new_session=True)
     assert completed.returncode == status and set(completed.stdout.split(b"written")) == {b""} != {completed.stdout}
+
+
+def test_a_thread_that_still_runs_the_lecture_is_named_once(tmp_path: Path) -> None:
+    names = {"begun": threading.Event(), "ended": threading.Event()}
+    code = "def outer():\n    inner()\ndef inner():\n    begun.set() or ended.wait(9)\n"
+    exec(compile(code, f"{tmp_path}/lecture.py", "exec"), names)
+    thread = threading.Thread(target=names["outer"])  # type: ignore[arg-type]
+    thread.start()
+    assert names["begun"].wait(9)
+    running = _running_in(tmp_path)
+    names["ended"].set()
+    thread.join()
+    assert running == ["a thread is still running line 4 of the lecture"]
