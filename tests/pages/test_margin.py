@@ -131,8 +131,9 @@ def test_the_first_and_last_of_many_calls_are_shown() -> None:
     one = replace(row({}).executions[0], calls=calls)
     notes = notes_under(CodeRow((), "L1", (), (one,)))
     assert [note.call.number for note in notes if note.call] == [1, 9]  # with their number and their total
-    named = replace(one, calls=(replace(CALL, shown="named"),))  # of one in which nothing was observed only the name
-    assert summaries(margin_notes(CodeRow((), "L1", (), (named,)))) == [("call", "", "g")]
+    for observed, text in ((False, "g"), (True, "g call 1 of 9")):
+        named = replace(one, calls=(replace(CALL, shown="named", observed=observed),))
+        assert summaries(margin_notes(CodeRow((), "L1", (), (named,)))) == [("call", "", text)]
 
 
 FAILED = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])
