@@ -137,10 +137,10 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_340, 6_200),
-    "pages": (4_490, 4_300),  # what is over is in features: traces cut short, the page in one file, values of loops
-    "diff": (4_570, 4_600),
-    "presentation": (2_050, 1_500),  # 288 are report.py, which was a part of diff; charts are drawn by hand
+    "tracing": (5_330, 6_200),
+    "pages": (4_300, 4_300),
+    "diff": (4_510, 4_600),
+    "presentation": (1_880, 1_500),  # 288 are report.py, which was a part of diff; 90 more draw what a reader sees
     "machines": (1_400, 1_400),
     "metering": (1_590, 1_600),
     "trace": (1_580, 1_600),
@@ -148,15 +148,15 @@ CEILINGS = {
     "describing": (1_260, 1_300),
     "lecture": (970, 1_000),
     "commands and the modules at the top": (1_100, 1_100),
-    "analysis": (1_000, 1_000),
+    "analysis": (990, 1_000),
     "live": (290, 350),
     "util": (600, 600),
     "edtrace": (260, 500),
-    "package": (27_760, 28_500),
+    "package": (27_330, 28_500),
     "modules": (159, 160),
     "JavaScript": (1_600, 1_600),
     "CSS": (700, 700),
-    "tests": (27_730, 28_000),
+    "tests": (27_440, 28_000),
 }
 
 
