@@ -1333,7 +1333,7 @@ def points_and_roofs() -> None:
     text(
         "The **roofline** plots speed against intensity: the rising part is bandwidth × intensity, the flat part the "
         "peak. The H100's points are the published products of section 5 (the next part asks about the one with a ?); "
-        "the others were measured on the machine that made this page."
+        "the others were measured here."
     )
     x = torch.rand(sizes().streamed_bytes // 16, device=device())  # fp32, far more than the caches hold @stepover
     y, side = torch.empty_like(x), math.isqrt(len(x))

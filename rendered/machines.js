@@ -109,7 +109,6 @@ page.machines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "se
     status.replaceChildren(...notes);
     columns.differing = [...main.querySelectorAll(".row.differs")];
     columns.at = -1;
-    if (shown.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
     const count = columns.differing.length;
     counter.parentElement.hidden = !count;
     counter.textContent = count === 1 ? "1 line differs" : `${count} lines differ`;
