@@ -124,4 +124,6 @@ def drag(browser: Any, element: Any, right: int, down: int) -> None:
     """Press the mouse on an element, move it by some pixels, and release it."""
     from selenium.webdriver import ActionChains
 
+    # A page that still scrolls, because a key was sent to an element far below, would carry the element away.
+    browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", element)
     ActionChains(browser).drag_and_drop_by_offset(element, right, down).perform()
