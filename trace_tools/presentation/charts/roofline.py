@@ -174,9 +174,7 @@ def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
 
 
 def _in_words(roof: Roof) -> str:
-    rates = [point.flops_per_second for point in roof.points]
     peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
-    steps = formats.plural(len(rates), "step")
-    reached = f"; {steps}, at most {formats.quantity(max(rates), 'FLOP/s', 3)}" if rates else ""
+    steps = f"; {formats.plural(len(roof.points), 'step')}" if roof.points else ""
     far = f"; {roof.far:,} more below a thousandth of the roof" if roof.far else ""
-    return f"{roof.label}: {peaks}{reached}{far}."
+    return f"{roof.label}: {peaks}{steps}{far}."
