@@ -5,6 +5,7 @@ A lecture imports its vocabulary from here. `measure`, `count` and the peaks loa
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +20,9 @@ _NEEDED = {
 }
 
 if _missing := [package for package, module in _NEEDED.items() if find_spec(module) is None]:
-    _install = f'{sys.executable} -m pip install -e "{Path(__file__).resolve().parents[1]}[lecture]"'
+    _install = shlex.join(
+        [sys.executable, "-m", "pip", "install", "-e", f"{Path(__file__).resolve().parents[1]}[lecture]"]
+    )
     _problem = f"this Python lacks {', '.join(_missing)}; to install them: {_install}"
     if sys.argv[0] != "-m":
         raise ImportError(_problem)

@@ -14,11 +14,10 @@ from click.testing import CliRunner, Result
 
 from tests.diff.planted import made
 from tests.messages import says
+from tests.programs import require
 from trace_tools.cli import main
 from trace_tools.commands.arguments import from_here
 from trace_tools.trace.file import write
-
-MAKEFILE = Path(__file__).parents[2] / "Makefile"
 
 
 @pytest.fixture
@@ -38,7 +37,6 @@ def run(*arguments: str) -> Result:
 def test_each_command_accepts_names_of_traces(project: Path) -> None:
     for command in (
         "validate cpu",
-        "validate rendered/cpu",
         "diff cpu second",
         "diff cpu rendered/second",
         "diff cpu second cpu",
@@ -65,11 +63,10 @@ def test_unknown_names_are_errors_and_paths_precede_names(project: Path) -> None
 
 def test_without_names_the_reference_is_compared_with_the_latest_trace(project: Path) -> None:
     """Of four traces: by name, by what git tracks, and by when the others were made. One trace is not enough."""
+    require("git")
 
     def compared() -> list[str]:
-        return [
-            str(Path(line.split()[1]).parent) for line in run("diff").output.splitlines() if re.match(r"[AB]  ", line)
-        ]
+        return [str(Path(side).parent) for side in re.findall(r"(?m)^[AB]  (\S+)", run("diff").output)]
 
     for day, folder in ((3, "rendered/second"), (5, "rendered/third"), (4, "rendered/third/partial")):
         Path(folder).mkdir(exist_ok=True)
@@ -87,14 +84,15 @@ def test_without_names_the_reference_is_compared_with_the_latest_trace(project: 
     assert (refused.exit_code, refused.stdout) == (2, "") and says(refused.stderr, "two traces", "second")
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 0), (3, 0), (2, 2), (70, 2)])
 def test_make_diff_fails_only_if_diff_does(tmp_path: Path, code: int, status: int) -> None:
     """A difference is an answer. Its names are optional."""
+    require("make")
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexit {code}\n')
     python.chmod(0o755)
-    command = ["make", "-f", str(MAKEFILE), "diff", "VENV=none", f"PYTHON={python}", "A=cpu", "ARGS=--all"]
+    makefile = Path(__file__).parents[2] / "Makefile"
+    command = ["make", "-f", str(makefile), "diff", "VENV=none", f"PYTHON={python}", "A=cpu", "ARGS=--all"]
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # set in `make test`
     assert subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path).returncode == status
     assert (tmp_path / "calls").read_text() == "-m trace_tools diff cpu --all\n"

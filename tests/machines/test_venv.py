@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,6 @@ def test_packages_that_make_installs(target: str, smi: str, lacks: str, installe
     command = ["make", f".venv/{target}", "PYTHON=./python3", "VENV=.venv"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     asked = (tmp_path / "pip.log").read_text().splitlines()
-    assert len(asked) == len(installed)
     assert all(part in line for line, part in zip(asked, installed, strict=True))
     assert len(re.findall("pip downloads", done.stdout)) == len({TOOLS, TESTS, "torch"} & {"torch", *installed})
     assert (tmp_path / ".venv" / target).exists()
@@ -62,6 +62,6 @@ def test_missing_packages_are_named_in_one_line() -> None:
     command = [sys.executable, "-E", "-S", "-m", "trace_tools", "check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    named = re.fullmatch(r"error: this Python lacks (.+); to install them: \S+ -m pip install .+\n", done.stderr)
+    named = re.fullmatch(r"error: this Python lacks (.+); to install them: (.+)\n", done.stderr)
     assert done.returncode == 2 and named is not None
-    assert sorted(named[1].split(", ")) == sorted(needed)
+    assert sorted(named[1].split(", ")) == sorted(needed) and shlex.split(named[2])[0] == sys.executable

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.messages import says
+from tests.programs import require
 from tests.traces import example_trace
 from tests.tracing.dead_runs import dead_run
 from trace_tools.errors import TraceToolsError, UsageError
@@ -156,6 +157,7 @@ def test_a_trace_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_committed_trace_stays(tmp_path: Path) -> None:
     """In a clone the reference is not replaced, whatever made it; with --name and --force it is."""
+    require("git")
     out = tmp_path / "rendered"
     (out / "nvidia-h200").mkdir(parents=True)
     write(example_trace(machine=H200), out / "nvidia-h200/trace.yaml")
