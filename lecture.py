@@ -727,7 +727,8 @@ def where_tensors_live() -> None:
 
 
 @on_a_gpu(
-    "On a GPU, `torch.cuda.memory_allocated()` counts these bytes, in multiples of 512; a trace made there shows it."
+    "On a GPU, `torch.cuda.memory_allocated()` counts these bytes, in multiples of 512, as "
+    "[PyTorch describes](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)."
 )
 def allocated_bytes() -> None:
     """What the GPU's allocator says"""
@@ -1194,7 +1195,10 @@ def queued_and_done() -> None:
     queueing_against_doing()
 
 
-@on_a_gpu("A trace made on a GPU shows launch time and device time beside each line.")
+@on_a_gpu(
+    "A trace made on a GPU shows both times beside each line; "
+    "[PyTorch describes the queue](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)."
+)
 def queueing_against_doing() -> None:
     """Longer and longer operations"""
     lengths = [4**k for k in range(5, 14) if 8 * 4**k <= sizes().streamed_bytes]
@@ -1559,7 +1563,10 @@ def attention_in_one_kernel() -> None:
     one_kernel_against_steps()
 
 
-@on_a_gpu("A trace made on a GPU compares the two ways in bytes and time.")
+@on_a_gpu(
+    "A trace made on a GPU compares the two ways in bytes and time; so does, in time, [PyTorch's tutorial]"
+    "(https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html)."
+)
 def one_kernel_against_steps() -> None:
     """One kernel against steps"""
     q, k, v = (torch.randn(1, 8, 2048, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
@@ -2117,7 +2124,7 @@ def pinned_copies() -> None:
     pinned_against_pageable()
 
 
-@on_a_gpu("A trace made on a GPU compares the two kinds of copies.")
+@on_a_gpu("A trace made on a GPU compares the two kinds of copies; the tutorial above shows them on one.")
 def pinned_against_pageable() -> None:
     """Pinned against pageable"""
     source = torch.arange(sizes().streamed_bytes // 32).view(torch.uint8)  # @stepover
