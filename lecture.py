@@ -1100,10 +1100,10 @@ def rates_of_cards() -> dict[str, tuple[dict[str, float], float]]:
         "H100": "NVIDIA H100 80GB HBM3",
         "H200": "NVIDIA H200",
         "B200": "NVIDIA B200",
+        "GB300": "NVIDIA GB300",
     }
     cards = {name: known_machine(full) for name, full in names.items()}
-    rates = {name: (card.flops_per_second, card.bytes_per_second) for name, card in cards.items()}
-    return rates | {"GB300": ({"bfloat16": 2.5e15, "float8": 5e15, "float4": 15e15}, 8e12)}
+    return {name: (card.flops_per_second, card.bytes_per_second) for name, card in cards.items()}
 
 
 def what_a_large_product_reaches() -> None:
