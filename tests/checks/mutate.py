@@ -1,18 +1,17 @@
 """`make mutate`: plant faults in the lecture, one at a time, run the section again, and list those that stay unnoticed.
 
-    python -m tests.checks.mutate                            every section, a minute each
-    python -m tests.checks.mutate napkin_math --seconds 300  one section
+    python -m tests.checks.mutate              every section: half an hour
+    python -m tests.checks.mutate napkin_math  one section
 
 A fault changes one number, one operator, or leaves out one statement, in code on which a claim depends; what only feeds
 prose and plots is left alone. Each fault gets a process, forked from one that has imported torch and run nothing. There
-the section runs as plain Python, except that a failed assert is noted and does not end the run. A fault is **caught**
-if a claim fails that holds without it, an exception is raised, or the run takes more than ten times as long. Faults are
-drawn with a fixed seed, so more time only adds further faults.
+the section runs as plain Python, without its parts that don't need the changed code; a failed assert is noted and does
+not end the run. A fault is **caught** if a claim fails that holds without it, an exception is raised, or the run takes
+more than ten times as long.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import copy
 import multiprocessing
@@ -23,7 +22,6 @@ import signal
 import sys
 import tempfile
 import time
-from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +30,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import torch  # once, for all runs
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
@@ -52,6 +52,9 @@ OTHER: dict[type[ast.AST], type[ast.AST]] = {
 class Fault:
     """The node of a definition with this number, as `ast.walk` counts, becomes another one."""
 
+    section: str
+    without: frozenset[str]  # parts of the section that don't need the definition
+    is_core: bool  # a part that is not deeper needs it
     definition: str
     number: int
     line: int
@@ -96,15 +99,10 @@ class Lecture:
     """A lecture as a module whose main has not run and whose claims call `_judge`."""
 
     def __init__(self, path: Path) -> None:
-        import torch  # noqa: F401  (once, for all runs)
-
         source = path.read_text(encoding="utf-8")
         self.lines, tree = source.splitlines(), ast.parse(source)
-        kinds = (ast.FunctionDef, ast.ClassDef)
-        self.definitions = {node.name: node for node in tree.body if isinstance(node, kinds)}
-        names = [node for node in ast.walk(self.definitions["main"]) if isinstance(node, ast.Name)]
-        found = (node.id for node in sorted(names, key=lambda node: (node.lineno, node.col_offset)))
-        self.sections = [*dict.fromkeys(name for name in found if name in self.definitions)]
+        self.definitions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        self.sections = [*self.parts("main")]
         self.module = ModuleType("faulty_lecture")
         self.module.__file__ = str(path)
         sys.modules[self.module.__name__] = self.module
@@ -120,31 +118,40 @@ class Lecture:
 
         A section that only uses what another one teaches has no claims about it.
         """
-        reached, waiting = {"sizes"}, [section]  # claims hold for all sizes
-        begins = [self.definitions[name].lineno for name in self.sections]
-        while waiting:
-            if (name := waiting.pop()) in reached or name not in self.definitions:
+        needed = self.needed_by(section) - {"sizes"}  # claims hold for all sizes
+        parts, here = {part: self.needed_by(part) for part in self.parts(section)}, ""
+        for name, definition in self.definitions.items():
+            here = name if name in self.sections else here
+            if here != section or name not in needed or "-> Figure" in ast.unparse(definition):
                 continue
-            reached.add(name)
-            definition = self.definitions[name]
-            if "on_a_gpu" in map(_called, getattr(definition, "decorator_list", ())):
-                continue  # on a CPU it does not run
+            run = {part: line for part, line in self.parts(section).items() if name in {section, *parts[part]}}
+            without, is_core = frozenset(parts.keys() - run), any("@deeper" not in line for line in run.values())
             nodes = [*ast.walk(definition)]
-            waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
-            drawn = "-> Figure" in ast.unparse(definition)
-            if drawn or self.sections[bisect(begins, definition.lineno) - 1] != section:
-                continue
             for node in self._relevant(nodes[1:]):
                 if mutate(other := copy.deepcopy(node)):
                     change = f"{ast.unparse(node)} → {ast.unparse(other)}".replace(repr(LEFT_OUT), LEFT_OUT)
-                    yield Fault(name, nodes.index(node), node.lineno, change)
+                    yield Fault(section, without, is_core, name, nodes.index(node), node.lineno, change)
+
+    def parts(self, name: str) -> dict[str, str]:
+        """Return the functions that one calls for no result, each with the line of the call."""
+        calls = [node for node in ast.walk(self.definitions[name]) if isinstance(node, ast.Expr)]
+        lines = {_called(call.value): self.lines[call.lineno - 1] for call in calls}
+        return {part: line for part, line in lines.items() if part in self.definitions}
+
+    def needed_by(self, name: str) -> set[str]:
+        """Return the definitions that one needs on a CPU, itself included."""
+        needed, more = set[str](), {name}
+        while more := more & self.definitions.keys() - needed:
+            here = [it for it in map(self.definitions.get, more) if "on_a_gpu" not in map(_called, it.decorator_list)]
+            needed |= {definition.name for definition in here}
+            more = {name for definition in here for name in _names(definition, ast.Load)}
+        return needed
 
     def _relevant(self, nodes: Sequence[ast.AST]) -> Iterator[Any]:
         """Yield the nodes of statements on which a claim or a result depends, without the claims themselves."""
-        blocks = [node for node in nodes if isinstance(node, ast.stmt) and hasattr(node, "body")]
-        simple = [
-            node for node in nodes if isinstance(node, ast.stmt) and node not in blocks and not self._is_prose(node)
-        ]
+        statements = [node for node in nodes if isinstance(node, ast.stmt)]
+        blocks = [node for node in statements if hasattr(node, "body")]
+        simple = [node for node in statements if node not in blocks and not self._is_prose(node)]
         stored = {node: _names(node, ast.Store) for node in simple}
         read = {name for node in simple if not isinstance(node, ast.Assign) for name in _names(node, ast.Load)}
         read |= {name for node in blocks for name in _names(_head(node), ast.Load)}
@@ -189,14 +196,11 @@ def _loud(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _loud(child)
 
 
-# ------------------------------------------------------------------------------ runs
-
-
-def outcome(lecture: Lecture, section: str, fault: Fault | None, limit_s: float) -> tuple[set[int], str, float]:
-    """Run a section in a process of its own; return the lines of its failed claims, its error and its duration."""
+def outcome(lecture: Lecture, fault: Fault, is_planted: bool, limit_s: float) -> tuple[set[int], str, float]:
+    """Run the parts that a fault changes; return the lines of failed claims, the error and the duration."""
     listens, tells = FORK.Pipe(duplex=False)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        process = FORK.Process(target=_run, args=(lecture, section, fault, tells, folder))
+        process = FORK.Process(target=_run, args=(lecture, fault, is_planted, tells, folder))
         process.start()
         tells.close()
         try:
@@ -211,22 +215,21 @@ def outcome(lecture: Lecture, section: str, fault: Fault | None, limit_s: float)
             process.join()
 
 
-def _run(lecture: Lecture, section: str, fault: Fault | None, tells: Connection, folder: str) -> None:
+def _run(lecture: Lecture, fault: Fault, is_planted: bool, tells: Connection, folder: str) -> None:
     _confine(folder)
-    import torch
-
     torch.set_num_threads(1)
     torch.manual_seed(0)
     random.seed(0)
     failed, error, names = set(), "", vars(lecture.module)
     started = time.perf_counter()
     try:
-        if fault is not None:
+        if is_planted:
             lecture.define(ast.Module([fault.planted(lecture.definitions[fault.definition])], []))
         names["_judge"] = lambda line, holds: None if holds else failed.add(line)
         if "measure" in names:  # by default it takes ten times as long
             names["measure"] = partial(names["measure"], repeats=5, min_seconds=0.02, max_seconds=0.2)
-        names[section]()
+        names |= dict.fromkeys(fault.without, lambda *_: None)
+        names[fault.section]()
     except BaseException as raised:  # a fault may raise anything, SystemExit included
         error = f"{type(raised).__name__}: {raised}"[:200]
     tells.send((failed, error, time.perf_counter() - started))
@@ -247,39 +250,36 @@ def _confine(folder: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
 
 
-def survivors(lecture: Lecture, section: str, seconds: float, seed: int = 0) -> tuple[int, list[Fault]]:
-    """Plant faults in a section until the time is up; return their number and those that were not caught."""
-    unsteady, error, usual_s = outcome(lecture, section, None, 600)
-    if error:
-        raise ValueError(f"{section} fails without any fault: {error}")
-    faults = [*lecture.faults(section)]
-    random.Random(seed).shuffle(faults)
-    planted, survived, ends = 0, [], time.monotonic() + seconds
-    for fault in faults:
-        if time.monotonic() > ends:
-            break
-        failed, error, _ = outcome(lecture, section, fault, 10 * usual_s + PATIENCE_S)
-        planted += 1
-        survived += [fault] * (not failed - unsteady and not error)
-    return planted, survived
+def judged(lecture: Lecture, section: str) -> dict[Fault, bool]:
+    """Plant each fault of a section; return whether it was caught."""
+    caught, usual = {}, {}
+    for fault in lecture.faults(section):
+        if fault.without not in usual:
+            usual[fault.without] = outcome(lecture, fault, False, 600)
+        unsteady, error, usual_s = usual[fault.without]
+        if error:
+            raise ValueError(f"{section} fails without any fault: {error}")
+        failed, error, _ = outcome(lecture, fault, True, 10 * usual_s + PATIENCE_S)
+        caught[fault] = bool(failed - unsteady or error)
+    return caught
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def caught_of(caught: dict[Fault, bool]) -> str:
+    core = [caught[fault] for fault in caught if fault.is_core]
+    return f"{sum(caught.values())} of {len(caught)} faults caught, {sum(core)} of {len(core)} in the core"
+
+
+def main() -> None:
     """Judge the named sections, or all, and print the faults that survived."""
-    parser = argparse.ArgumentParser(prog="python -m tests.checks.mutate", description="Plant faults in the lecture.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION")
-    parser.add_argument("--lecture", type=Path, default=ROOT / "lecture.py")
-    parser.add_argument("--seconds", type=float, default=60, help="for the faults of one section")
-    options = parser.parse_args(arguments)
-    sys.path.insert(0, str(options.lecture.resolve().parent))
-    lecture = Lecture(options.lecture.resolve())
-    if unknown := sorted(set(options.sections) - set(lecture.sections)):
-        parser.error(f"{options.lecture.name} has no section {unknown[0]!r}; it has {', '.join(lecture.sections)}")
-    for section in options.sections or lecture.sections:
-        planted, survived = survivors(lecture, section, options.seconds)
-        print(f"{section}: {planted - len(survived)} of {planted} faults caught", flush=True)
-        for fault in sorted(survived, key=lambda fault: fault.line):
-            print(f"    {options.lecture.name}:{fault.line}: {fault.change}", flush=True)
+    lecture, every = Lecture(ROOT / "lecture.py"), {}
+    for section in sys.argv[1:] or lecture.sections:
+        caught = judged(lecture, section)
+        every |= caught
+        print(f"{section}: {caught_of(caught)}", flush=True)
+        for fault in caught:
+            if not caught[fault]:
+                print(f"    lecture.py:{fault.line}: {fault.change}{'' if fault.is_core else ' (deeper)'}", flush=True)
+    print(f"in sum: {caught_of(every)}")
 
 
 if __name__ == "__main__":
