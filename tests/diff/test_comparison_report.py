@@ -32,7 +32,7 @@ def test_repeatedly_judged_claim_is_counted_once() -> None:
     assert failed(make_document(traces[0]).claims) == 1
 
 
-@pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])
+@pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1470"), (61_100, "× 61,100"), (3, "× 3")])
 def test_ratios_are_written_without_exponents(ratio: float, text: str) -> None:
     assert factor(ratio) == text
 

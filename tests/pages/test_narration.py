@@ -44,10 +44,10 @@ def test_only_columns_of_numbers_are_right_aligned(cells: list[Scalar], right: b
 
 
 def test_columns_of_rates_or_seconds_have_one_prefix() -> None:
-    """The prefix suits the median and is also used for other runs; FLOPs and texts get no prefix."""
-    rows = [["slow", 4e9, 0.002, 268_435_456], ["fast", 192e9, 0.0116, 2**31], ["none", None, 0.5, 0]]
-    varied = [Varied([4e9, 5e9], [6e9], row=0, column=1)]
+    """The prefix suits the median, also for other runs; FLOPs and texts get none. Measures have three digits."""
+    rows = [["slow", 4e9, 0.002, 268_435_456], ["fast", 192.355e9, 0.01163, 2**31], ["none", None, 3.8891, 0]]
+    varied = [Varied([4e9, 5.4321e9], [6e9], row=0, column=1)]
     page, text = both(Table(columns=["what", "rate, FLOP/s", "s", "claimed, FLOPs"], rows=rows, varied=varied))
-    assert "| what | rate, GFLOP/s | ms | claimed, FLOPs |" in text
-    assert "| slow | 4 \\[4 … 5\\] | 2.0 | 268,435,456 |" in text and "| none | – | 500.0 | 0 |" in text
-    assert ">rate, GFLOP/s<" in page and "192" in page and "4 … 5 in 2 warm runs; first runs: 6" in page
+    lines = ["| slow | 4 \\[4 … 5.43\\] | 2 | 268,435,456 |", "| fast | 192 | 11.6 | ", "| none | – | 3890 | 0 |"]
+    assert all(line in text for line in ["| what | rate, GFLOP/s | ms | claimed, FLOPs |", *lines])
+    assert ">rate, GFLOP/s<" in page and "192" in page and "4 … 5.43 in 2 warm runs; first runs: 6" in page

@@ -132,7 +132,7 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     if statistics.median(samples) < SHORTEST_NS:
         return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
     if max(samples) > APART * min(samples):
-        times = formats.ratio(max(samples) / max(min(samples), 1))
+        times = formats.three_digits(max(samples) / max(min(samples), 1))
         return f"the slowest run took {times} times as long as the fastest"
     return None
 

@@ -408,6 +408,9 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
     operators, values = comparison(claim.source), [value for _, value in claim.sides]
     is_comparison = bool(operators) and len(values) == len(operators) + 1
     texts = [formats.one_line(_range_or_text(value, limit // 2), limit // 2) for value in values]
+    for at, value in enumerate(values):
+        if claim.held and isinstance(value.value, float) and not (value.varies or value.unit):
+            texts[at] = formats.three_digits(value.value)
     for at in range(len(texts) - 1):  # 3 < 3.00002: to the last digit where fewer don't show that the sides differ
         if texts[at] == texts[at + 1] and (not claim.held or (is_comparison and operators[at] in _STRICT)):
             texts[at : at + 2] = [_exactly(value) or texts[at] for value in values[at : at + 2]]

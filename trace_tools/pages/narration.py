@@ -12,7 +12,6 @@ returns its address for the page.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -222,8 +221,7 @@ class Cells:
 def _cells(it: Table, most: int) -> Cells:
     """Return a table of at most so many rows.
 
-    A column of rates, seconds or FLOP has one prefix: "rate, FLOP/s" becomes GFLOP/s. Numbers of a column get the same
-    decimals if these suit all.
+    A column of rates, seconds or FLOP has one prefix: "rate, FLOP/s" becomes GFLOP/s.
     """
     wide = min(len(it.columns), COLUMNS)
     high = min(len(it.rows), most, CELLS // max(wide, 1))
@@ -244,18 +242,15 @@ def _cells(it: Table, most: int) -> Cells:
             columns[column], factor = formats.column_unit(label, list(numbers.values()))
             numbers = {at: cell / factor if cell and factor != 1 else cell for at, cell in numbers.items()}
             varied = [_scaled(one, factor) if one.column == column and factor != 1 else one for one in varied]
-        own = list(map(_text, numbers.values()))
-        if any(number != int(number) for number in numbers.values() if math.isfinite(number)):
-            own = formats.aligned(list(numbers.values()), digits=4, least=3) or own
-        for at, text in zip(numbers, own, strict=True):
-            texts[at][column] = text
+        for at, number in numbers.items():
+            texts[at][column] = _text(number)
     return Cells(columns, texts, right, varied, " ".join(left_out))
 
 
 def _text(cell: Scalar) -> str:
     if isinstance(cell, str):
         return cell
-    return "–" if cell is None else formats.number(cell).removesuffix(".0")  # a whole one is 5, even next to 5.25
+    return "–" if cell is None else formats.three_digits(cell)
 
 
 def _scaled(one: Varied, factor: float) -> Varied:

@@ -71,7 +71,7 @@ def spread(samples: Sequence[Scalar]) -> str:
 def _text(sample: Scalar) -> str:
     if sample is None:
         return "–"
-    return formats.one_line(sample, 60) if isinstance(sample, str) else formats.number(sample).removesuffix(".0")
+    return formats.one_line(sample, 60) if isinstance(sample, str) else formats.three_digits(sample)
 
 
 def _number(text: str) -> float | None:

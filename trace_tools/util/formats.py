@@ -96,19 +96,19 @@ def number(value: bool | int | float, digits: int = 4) -> str:
     return text if any(mark in text for mark in ".e") else text + ".0"
 
 
-def aligned(values: Sequence[int | float], digits: int = 5, least: int = 1) -> list[str] | None:
+def aligned(values: Sequence[int | float]) -> list[str] | None:
     """Format numbers with the same number of decimals: ["0.50", "12.25"]; None if that would lose too much.
 
-    The largest number has `digits` digits, or up to seven if the smallest positive number would otherwise have fewer
-    than `least` significant digits. Decimals that are 0 in all numbers are dropped: whole numbers give ["3", "12"].
+    The largest number has five digits, or up to seven if the smallest positive number would otherwise become 0.
+    Decimals that are 0 in all numbers are dropped: whole numbers give ["3", "12"].
     """
     sizes = [abs(value) for value in values if value and abs(value) < math.inf]  # also integers that no float can hold
     most = max(sizes, default=1)
     if not 1e-4 <= most < 1e7:
         return None
     before = math.floor(math.log10(most)) + 1
-    decimals = max(digits - before, int(before <= 6)) if before > 0 else 4 - before
-    while any(round(size * 10**decimals) < 10 ** (least - 1) and round(size, decimals) != size for size in sizes):
+    decimals = max(5 - before, int(before <= 6)) if before > 0 else 4 - before
+    while any(round(size * 10**decimals) < 1 and round(size, decimals) != size for size in sizes):
         if max(before, 0) + decimals >= 7:
             return None
         decimals += 1
@@ -243,11 +243,10 @@ def half_range(samples: Sequence[float]) -> float:
     return (max(samples) - min(samples)) / 2 / middle if middle else 0.0
 
 
-def ratio(value: float) -> str:
-    """Format a ratio: 0.314, 1.21, 3,150."""
-    if 100 <= value < 1e6:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return number(float(value), 3).removesuffix(".0")
+def three_digits(value: int | float) -> str:
+    """Format a ratio, or a number of a table, to three significant digits: 0.314, 1.21, 3150. Whole ones stay exact."""
+    is_whole = isinstance(value, int) or value.is_integer() or not math.isfinite(value)
+    return number(value if is_whole else float(f"{value:.3g}"), 3).removesuffix(".0")
 
 
 def percent(share: float) -> str:

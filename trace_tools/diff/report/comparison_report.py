@@ -235,7 +235,7 @@ def _warnings(*lines: Line) -> list[Phrase]:
 
 def factor(ratio: float) -> str:
     """Format a ratio: × 0.31, × 12, × 1/1,470."""
-    return f"× 1/{formats.ratio(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.ratio(ratio)}"
+    return f"× 1/{formats.three_digits(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.three_digits(ratio)}"
 
 
 def charts_of(comparison: Comparison) -> Iterator[Part]:

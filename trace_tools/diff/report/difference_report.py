@@ -270,9 +270,9 @@ def _time_sentence(difference: Difference) -> str:
     text += f"{times.judged - times.different:,}"
     if times.noise is not None and times.detectable is not None:
         text += f"; noise {formats.percent(times.noise)} between processes; smallest change detectable in half of the "
-        text += f"statements: {formats.ratio(times.detectable)}×"
+        text += f"statements: {formats.three_digits(times.detectable)}×"
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
-        text += f"; most took {formats.ratio(times.drift)}× as long, attributed to the machine"
+        text += f"; most took {formats.three_digits(times.drift)}× as long, attributed to the machine"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
 
 

@@ -166,7 +166,7 @@ def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]]) -
     if of.interval is not None and of.overall:
         low, high = of.interval
         ends = (low, high) if of.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
-        parts.append(" to ".join(map(formats.ratio, ends)) + "×")
+        parts.append(" to ".join(map(formats.three_digits, ends)) + "×")
     if of.adjusted_p is not None and time.matters:
         parts.append(f"adjusted p = {of.adjusted_p:.2g}")
     return replace(
@@ -194,5 +194,5 @@ def roof_texts(time: Finding) -> list[str]:
 def times_text(ratio: float) -> str:
     """Format a ratio of times in words: 1.21× slower, 2× faster, as long."""
     if ratio >= 1.005:
-        return f"{formats.ratio(ratio)}× slower"
-    return f"{formats.ratio(1 / ratio)}× faster" if 0 < ratio <= 1 / 1.005 else "equally long"
+        return f"{formats.three_digits(ratio)}× slower"
+    return f"{formats.three_digits(1 / ratio)}× faster" if 0 < ratio <= 1 / 1.005 else "equally long"

@@ -32,7 +32,7 @@ def summary(difference: Difference, nouns: Mapping[Aspect, str]) -> str:
         slower, lines = [ratio for t in timings if (ratio := _ratio(t)) > 1], {t.line for t in timings}
         parts = []
         if slower:
-            spread = dict.fromkeys(formats.ratio(end) for end in (min(slower), max(slower)))
+            spread = dict.fromkeys(formats.three_digits(end) for end in (min(slower), max(slower)))
             parts.append(f"{len(slower):,} slower on B, by {' to '.join(spread)} times")
         parts += [f"{len(timings) - len(slower):,} faster"] if len(timings) > len(slower) else []
         executions = sum(timing.executions for timing in timings)
@@ -99,8 +99,8 @@ def _row(timing: ReportEntry, code: str) -> list[Phrase]:
     return [
         Phrase("" if code else name, code, "; ".join(notes)),
         Phrase(f"{timing.a} → {timing.b}", style="right"),
-        Phrase(f"{formats.ratio(ratio)}×", style="faster" if ratio < 1 else "slower"),
-        Phrase(" to ".join(map(formats.ratio, ends)) if of.interval else ""),
+        Phrase(f"{formats.three_digits(ratio)}×", style="faster" if ratio < 1 else "slower"),
+        Phrase(" to ".join(map(formats.three_digits, ends)) if of.interval else ""),
         Phrase(style="strip", strip=(_across(ends[0]), _across(ratio), _across(ends[1]))),
         Phrase(" → ".join(shares) if of.roof else "", soft=formats.one_line(of.roof or "", 40), style="right"),
     ]
@@ -126,7 +126,7 @@ def _by_roof(timings: Sequence[ReportEntry]) -> Iterator[Phrase]:
     for name, share, group in kinds:
         if group:
             ratios = list(map(_ratio, group))
-            spread = dict.fromkeys(formats.ratio(end) for end in (min(ratios), max(ratios)))
+            spread = dict.fromkeys(formats.three_digits(end) for end in (min(ratios), max(ratios)))
             text = f"{name} ({share}; {formats.plural(len(group), 'timing')}): {' to '.join(spread)} times as long."
             yield Phrase(text)
     if faster := [timing for timing in timings if _ratio(timing) < 1]:
