@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+from markupsafe import Markup
+
 from tests.cases_in_one import each
 from trace_tools.pages.document import Narration
-from trace_tools.pages.exercises import Exercise, written
+from trace_tools.pages.exercises import Exercise, masked, written
 from trace_tools.pages.narration import as_html
 from trace_tools.trace.model import Answer, Ask
 
@@ -35,3 +39,24 @@ def test_the_identity_of_a_question_ignores_its_numbers() -> None:
 @each(("value", "text"), [(43_200.0, "43,200 s (12 h)"), (1.5, "1.5 s"), (0.0053, "0.0053 s (5.3 ms)")])
 def test_seconds_are_also_written_in_a_readable_unit(value: float, text: str) -> None:
     assert written(Answer(value, "s", within=0.01), value) == text
+
+
+VALUE, NUMBER, ASSERT = ' = <b class="v">{}</b>', '<span class="m">{}</span>', '<span class="k">assert</span> n == '
+MASKED = [  # the HTML below a question, and what is masked there if its answer is 12.75 or "half"
+    (VALUE.format(8) + '<pre tabindex="0">9</pre><figure class="plot">7</figure>', "8 9 7"),
+    (f'<div class="code"><code>n = {NUMBER.format(12.75)}</div>12.75, 12.8; 12, 13.0, 3', "12.75 12.8"),
+    ("12, a half", "half"),
+    (VALUE.format("8,840,000") + "8.84 million, 8.8, 9.1", "8,840,000 8.84"),
+    (
+        VALUE.format("[16]") + f'<div class="code"><code>{ASSERT}x[{NUMBER}] == {NUMBER}'.format(16, 16) + " 16",
+        "[16] 16",
+    ),
+]
+
+
+@each(("html", "expected"), MASKED)
+def test_what_follows_from_an_answer_is_masked(html: str, expected: str) -> None:
+    answers = Answer(12.75, within=0), Answer("half", choices=["half"])
+    marked = [masked(Markup(html), Exercise(Ask(text="Of 3 and 40?", answer=answer))) for answer in answers]
+    found = [re.findall(r'class="[^"]*mask"[^>]*>([^<]*)', one) for one in marked]
+    assert " ".join(max(found, key=len)) == expected

@@ -177,7 +177,6 @@ def test_print_ends_with_answers_and_omits_readers_input(browser: Any, page: Pat
 # --- calculators ---
 
 QUICK = "which is quick."
-HASH = "location.hash"
 
 
 @pytest.fixture
@@ -301,20 +300,20 @@ def test_an_address_restores_the_inputs(browser: Any, calculators: Path) -> None
     field(browser, "GPU", kind="select").send_keys("A")
     text = answer(browser)
     assert days(123456789, peak=312e12) in text and "A100 <b>s" in text
-    until(lambda: "A100" in ask(browser, HASH))
+    until(lambda: "A100" in ask(browser, "location.hash"))
     assert ask(browser, "history.length") == length
-    show(browser, calculators, at=ask(browser, HASH))
+    show(browser, calculators, at=ask(browser, "location.hash"))
     assert answer(browser) == text and answer(browser, 1) == "88% of the memory."
     until(lambda: abs(ask(browser, "document.querySelector('.explore').getBoundingClientRect().top")) < 100)
     browser.find_element("css selector", ".explore .buttons button:last-of-type").click()
     assert answer(browser) == f"It takes {days()} on 1024 H100s, {QUICK}"
-    until(lambda: ask(browser, HASH) == "#training?")
+    until(lambda: ask(browser, "location.hash") == "#training?")
     field(browser, "GPU", figure=1, kind="select").send_keys("custom")
     type_in(browser, "memory", "128 GB", figure=1)
     expected = explorations.shown(Result("", "", holding(7, 8, 0, 128e9)["share"], "%"), True)
     assert answer(browser, 1) == f"{expected} of the memory."
-    until(lambda: "memory=128000000000" in ask(browser, HASH))
-    show(browser, calculators, WIDE, at=ask(browser, HASH))
+    until(lambda: "memory=128000000000" in ask(browser, "location.hash"))
+    show(browser, calculators, WIDE, at=ask(browser, "location.hash"))
     assert answer(browser, 1) == f"{expected} of the memory." and answer(browser).endswith(QUICK)
     assert field(browser, "memory", figure=1).get_attribute("value") == "128 G"
     for invalid in ("#training?gpus=0&mfu=x&GPU=none&parameters=", "#training?gpus=1e999&__proto__=1", "#training?%"):

@@ -94,11 +94,6 @@ def test_only_long_or_requested_times_are_shown(steps: Steps, expected: list[str
     assert [note.text for note in margin_notes(row(*steps)) if note.kind == "time"] == expected
 
 
-def test_the_median_execution_gives_the_time_of_each() -> None:
-    median = row(*({"host_ns": [n * MS]} for n in (6, 4, 5))).timed[1]
-    assert median.step.execution == 3
-
-
 @each(
     ("claims", "expected"),
     [
@@ -140,37 +135,29 @@ FAILED = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, w
 LEFT_OUT = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
 
 
-@each(
-    ("steps", "expected"),
-    [
-        (
-            [{"stdout": "epoch 1\n", "warnings": ["careful"], "claim": FAILED}],
-            [
-                ("stdout", "", "epoch 1"),
-                ("warning", "", "careful"),
-                ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
-            ],
-        ),
-        (  # a repeated warning is shown once
-            [{"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]}],
-            [
-                ("warning", "execution 1", "careful"),
-                ("warning", "execution 1", "slow"),
-                ("stdout", "execution 2", "2"),
-            ],
-        ),
-        (
-            [{"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": LEFT_OUT}],
-            [
-                ("stdout", "", "epoch 1\n\n… 199,934,464 more characters were printed …\nthe end"),
-                ("warning", "", "careful"),
-                ("more", "… 1,000 more warnings, only counted", ""),
-            ],
-        ),
-    ],
-)
-def test_output_warnings_and_failures_are_below_the_line(steps: Steps, expected: Notes) -> None:
-    assert summaries(notes_under(row(*steps))) == expected
+BELOW = [
+    (
+        [{"stdout": "epoch 1\n", "warnings": ["careful"], "claim": FAILED}],
+        ["stdout: epoch 1", "warning: careful", "failure in pass 2, warm: This claim failed x == 6\nx = 5\nnot six"],
+    ),
+    (  # a repeated warning is shown once
+        [{"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]}],
+        ["warning execution 1: careful", "warning execution 1: slow", "stdout execution 2: 2"],
+    ),
+    (
+        [{"stdout": "epoch 1\nthe end\n", "left_out": LEFT_OUT}],
+        [
+            "stdout: epoch 1\n\n… 199,934,464 more characters were printed …\nthe end",
+            "more … 1,000 more warnings, only counted: ",
+        ],
+    ),
+]
+
+
+@each(("steps", "expected"), BELOW)
+def test_output_warnings_and_failures_are_below_the_line(steps: Steps, expected: list[str]) -> None:
+    notes = summaries(notes_under(row(*steps)))
+    assert [f"{kind} {label}".strip() + f": {text}" for kind, label, text in notes] == expected
 
 
 def test_output_of_many_executions_is_shown_of_the_first_and_last() -> None:

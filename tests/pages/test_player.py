@@ -26,22 +26,10 @@ def changes(stop: Stop) -> list[tuple[str, str]]:
 
 def test_the_player_stops_at_executed_steps_in_order() -> None:
     stepping = stepping_of(played())
-    assert lines(stepping.stops) == [
-        "x = zeros()",
-        "y = view(x)",
-        "y[0] = 9",
-        "total = g(1)",
-        "double = 2 * n",
-        "return double",
-        "g(2)",
-        "double = 2 * n",
-        "return double",
-        "shown = secret()",  # hidden, but its value is inspected
-        '[text(word) for word in "ab"]',
-        "text(word)",  # the `for` that contains only prose is not on the page
-        "text(word)",
-    ]
-    assert len(stepping.stops) == 13
+    calls = "total = g(1) / double = 2 * n / return double / g(2) / double = 2 * n / return double"
+    # `shown` is hidden, but its value is inspected; the `for` that contains only prose is not on the page
+    after = 'shown = secret() / [text(word) for word in "ab"] / text(word) / text(word)'
+    assert " / ".join(lines(stepping.stops)) == f"x = zeros() / y = view(x) / y[0] = 9 / {calls} / {after}"
     assert [stop.inside for stop in stepping.stops] == [0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0]
     assert [frame[:2] for frame in stepping.frames] == [("f", -1), ("g", 3), ("g", 6)]
     assert [stop.outputs for stop in stepping.stops if stop.outputs] == [2]  # only the animated line

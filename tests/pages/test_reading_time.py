@@ -19,13 +19,11 @@ def rows(count: int, *, ran: bool = True) -> CodeListing:
 
 def test_reading_time_of_words_lines_and_questions() -> None:
     prose = Narration(Text(text=WORDS), 1)
-    table = Narration(
-        Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2
-    )  # 401 words, including the head, without numbers
+    # 401 words with the head, without numbers
+    table = Narration(Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2)
     figure = Narration(Plot(title=WORDS, series=[]), 3)  # its title is cut to 500 characters
-    question = Narration(
-        Ask(text="word " * 66, answer=Answer(1, within=0.0, hint=WORDS, why=WORDS)), 4
-    )  # 19.8 s and 40 s
+    answer = Answer(1, within=0.0, hint=WORDS, why=WORDS)
+    question = Narration(Ask(text="word " * 66, answer=answer), 4)  # 19.8 s and 40 s
     for block, minutes in ((prose, 3), (table, 2), (figure, 1), (question, 1), (rows(60), 2), (rows(60, ran=False), 0)):
         assert reading_minutes([block]) == minutes
     assert reading_minutes([prose, table, figure, question, rows(60)]) == 9

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +24,12 @@ from trace_tools.presentation.markdown_text import inline_markdown, joined, to_m
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
 
-_NUMBER = r"(?<![\w.,])\d[\d,]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])"
-_HIDDEN = {
-    '<b class="v">': '<b class="v mask">',
-    "<pre ": '<pre class="mask" ',
-    '<table class="grid">': '<table class="grid mask">',
-}
-# of a page: code that is no assert, formulas, drawings and links; then any tag
+_NUMBER = r"(?<![\w.,])\d[\d,_]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
+# In the HTML below a question: what a run computed; what stays, but of an assert only its left side and subscripts.
+_COMPUTED = r'<b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<figure class="plot".*?</figure>'
 _KEPT = (
-    r'(?P<code><div class="code"><code>(?!<span class="k">assert).*?</div>|<svg.*?</svg>|<math.*?</math>|<a .*?</a>)'
-    r'|(?P<tag><b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<[^>]*>|&[^;\s]*;)'
+    r'<div class="code"><code>(?:<span class="k">assert.*?(?:==|&[lg]t;|</div>)|.*?</div>)|\w\[<span class="m">.*?\]'
+    r'|<svg.*?</svg>|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>|&[^;\s]*;'
 )
 
 
@@ -137,34 +134,44 @@ def divided(blocks: Sequence[Block]) -> list[tuple[Exercise | None, list[Block]]
 
 
 def masked(html: Markup, exercise: Exercise) -> Markup:
-    """Mark what follows from an answer in the HTML below its question: values of lines, printed output, and the
-    answer's own numbers and words, also in asserts, but not in other code.
+    """Mark what follows from an answer in the HTML below its question: values of lines, printed output, charts, and
+    their numbers and the answer's own, also in asserts, but not in other code.
     """
-    right = {value for value, _ in _numbers(exercise.value)} | set(exercise.range or ())
-    given = {value for value, _ in _numbers(exercise.ask.text)}
+    given = _numbers(exercise.ask.text)
+    right = [*_numbers(exercise.value), *((value, 0.0) for value in exercise.range or ())]
+    right = [one for one in right if not _is_among(one, given)]
+    values = _numbers(" ".join(re.findall(r' = <b class="v">(.*?)</b>', html)))
 
     def mark(match: re.Match[str]) -> str:
-        if match["code"] or match["tag"]:
-            for plain, hidden in _HIDDEN.items():
-                if match[0].startswith(plain):
-                    return hidden + match[0].removeprefix(plain)
-            return match[0]
-        same = any(abs(value - one) <= half for value, half in _numbers(match[0]) for one in right - given)
+        if match["computed"]:
+            return re.sub(r'^(<\w+)(?: class="(\w+)")?', r'\1 class="\2 mask"', match[0])
+        (number,) = _numbers(match["number"] or "0")
+        precise = html.startswith('"m">', match.start() - 4) or len(match[0]) > 3  # or in an assert
+        same = match["number"] and (_is_among(number, right) or (precise and _is_among(number, values, prefixed=True)))
         return f'<span class="mask">{match[0]}</span>' if match["words"] or same else match[0]
 
     words = re.escape(str(escape(prose.readable_text(exercise.value)))) if exercise.answer.choices else "(?!)"
-    return Markup(re.sub(rf"{_KEPT}|(?P<words>{words})|{_NUMBER}", mark, html, flags=re.DOTALL))
+    pattern = rf"(?P<computed>{_COMPUTED})|{_KEPT}|(?P<words>{words})|(?P<number>{_NUMBER})"
+    return Markup(re.sub(pattern, mark, html, flags=re.DOTALL))
 
 
 def _numbers(text: str) -> list[tuple[float, float]]:
-    """Return the numbers of a text, each with half a unit of its last digit."""
+    """Return the numbers of a text, each with half a unit of its last digit, or of its third if it has more."""
     found = []
-    for match in re.finditer(_NUMBER, text):
-        digits, _, power = match[0].replace(",", "").partition("e")
-        half = 0.5 * 10 ** (int(power or 0) - len(digits.partition(".")[2]))
-        value = float(match[0].replace(",", ""))
-        found.append((value, min(half, 0.02 * value)))
+    for number in re.findall(_NUMBER, re.sub(r"[,_](?=\d{3})", "", text)):
+        digits, _, power = number.partition("e")
+        value, half = float(number), 0.5 * 10 ** (int(power or 0) - len(digits.partition(".")[2]))
+        found.append((value, 1.0001 * min(max(half, 0.001 * value), 0.05 * value)))
     return found
+
+
+def _is_among(number: tuple[float, float], others: list[tuple[float, float]], *, prefixed: bool = False) -> bool:
+    """Return whether a number is equal to another one, as far as both are written; `prefixed`: or 1000 times it, …"""
+    for value, half in others:
+        scale = 1000.0 ** round(math.log(number[0] / value, 1000)) if prefixed and value and number[0] else 1.0
+        if abs(value * scale - number[0]) <= max(half * scale, number[1]):
+            return True
+    return False
 
 
 def written(answer: Answer, value: float | str) -> str:

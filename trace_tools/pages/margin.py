@@ -255,18 +255,12 @@ def execution_facts(execution: Execution) -> list[tuple[str, str]]:
         facts += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
         facts += _achieved(execution, None) if counted else []
     if (meters := step.meters) is not None:
-        operators = (f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12])
         facts += [
             ("peak", _bytes(meters.peak_bytes, " of tensors")),
             ("live after", _bytes(meters.live_bytes, " of tensors")),
-            ("operators", ", ".join(operators)),
             ("not measured", formats.one_line(meters.why or "", 200)),
         ]
-    facts += [
-        ("allocated after", _bytes(step.allocated_bytes)),
-        ("compiled", "torch.compile ran during this step" if step.compiled else None),
-        ("not observed", "calls that torch recorded as a graph" if step.graph else None),
-    ]
+    facts.append(("allocated after", _bytes(step.allocated_bytes)))
     return [(name, text) for name, text in facts if text]
 
 

@@ -237,7 +237,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const stop = steps.seen.stop[entry];
     return steps.seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
   };
-  const isMasked = (entry) => !now.animate && $(steps.anchor[steps.seen.stop[entry]])?.closest("[data-follows]:not(.shown) .row:has(.mask)");  // on the page
+  const isMasked = (entry) => !now.animate && $(steps.anchor[steps.seen.stop[entry]])?.closest("[data-follows]:not(.shown)");  // on the page
   const textOf = (entry) => (isMasked(entry) ? "?" : steps.seen.text[entry]);
   const known = (frame) => {  // name → the last known entry with its value
     const found = new Map();
