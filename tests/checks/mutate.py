@@ -1,13 +1,12 @@
-"""`make mutate`: plant faults in the lecture, one at a time, run the section again, and list those that stay unnoticed.
+"""`make mutate`: plant faults in the lecture, one at a time, run it again, and list those that stay unnoticed.
 
     python -m tests.checks.mutate              every section: half an hour
     python -m tests.checks.mutate napkin_math  one section
 
 A fault changes one number, one operator, or leaves out one statement, in code on which a claim depends; what only feeds
 prose and plots is left alone. Each fault gets a process, forked from one that has imported torch and run nothing. There
-the section runs as plain Python, without its parts that don't need the changed code; a failed assert is noted and does
-not end the run. A fault is **caught** if a claim fails that holds without it, an exception is raised, or the run takes
-more than ten times as long.
+the lecture runs as plain Python, without the parts that don't need the changed code. A fault is **caught** if a claim
+fails, another exception is raised, or the run takes more than ten times as long as without it.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ OTHER: dict[type[ast.AST], type[ast.AST]] = {
 class Fault:
     """The node of a definition with this number, as `ast.walk` counts, becomes another one."""
 
-    section: str
-    without: frozenset[str]  # parts of the section that don't need the definition
+    without: frozenset[str]  # parts that don't need the definition
     is_core: bool  # a part that is not deeper needs it
     definition: str
     number: int
@@ -87,22 +85,16 @@ def mutate(node: ast.AST) -> bool:
     return True
 
 
-class Claims(ast.NodeTransformer):
-    """assert TEST, MESSAGE → _judge(LINE, TEST)"""
-
-    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        call = ast.Call(ast.Name("_judge", ast.Load()), [ast.Constant(node.lineno), node.test], [])
-        return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node))
-
-
 class Lecture:
-    """A lecture as a module whose main has not run and whose claims call `_judge`."""
+    """A lecture as a module whose main has not run."""
 
     def __init__(self, path: Path) -> None:
         source = path.read_text(encoding="utf-8")
         self.lines, tree = source.splitlines(), ast.parse(source)
         self.definitions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        self.sections = [*self.parts("main")]
+        self.sections = [*self.calls("main")]
+        self.parts = {part: line for section in self.sections for part, line in self.calls(section).items()}
+        self.needs = {part: self.needed_by(part) for part in self.parts}
         self.module = ModuleType("faulty_lecture")
         self.module.__file__ = str(path)
         sys.modules[self.module.__name__] = self.module
@@ -110,29 +102,26 @@ class Lecture:
 
     def define(self, tree: ast.Module) -> None:
         """Execute definitions in the module."""
-        code = compile(Claims().visit(copy.deepcopy(tree)), str(self.module.__file__), "exec", dont_inherit=True)
+        code = compile(tree, str(self.module.__file__), "exec", dont_inherit=True)
         exec(code, vars(self.module))
 
     def faults(self, section: str) -> Iterator[Fault]:
-        """Yield every fault in the functions that the section reaches in its own part of the file, without drawings.
-
-        A section that only uses what another one teaches has no claims about it.
-        """
-        needed = self.needed_by(section) - {"sizes"}  # claims hold for all sizes
-        parts, here = {part: self.needed_by(part) for part in self.parts(section)}, ""
+        """Yield every fault in what the lecture's parts need from the section's place in the file, drawings apart."""
+        here = ""
         for name, definition in self.definitions.items():
             here = name if name in self.sections else here
-            if here != section or name not in needed or "-> Figure" in ast.unparse(definition):
+            run = {part for part, needs in self.needs.items() if name in needs}
+            if here != section or not run or "-> Figure" in ast.unparse(definition):
                 continue
-            run = {part: line for part, line in self.parts(section).items() if name in {section, *parts[part]}}
-            without, is_core = frozenset(parts.keys() - run), any("@deeper" not in line for line in run.values())
+            without = frozenset(self.parts.keys() - run)
+            is_core = any("@deeper" not in self.parts[part] for part in run)
             nodes = [*ast.walk(definition)]
             for node in self._relevant(nodes[1:]):
                 if mutate(other := copy.deepcopy(node)):
                     change = f"{ast.unparse(node)} → {ast.unparse(other)}".replace(repr(LEFT_OUT), LEFT_OUT)
-                    yield Fault(section, without, is_core, name, nodes.index(node), node.lineno, change)
+                    yield Fault(without, is_core, name, nodes.index(node), node.lineno, change)
 
-    def parts(self, name: str) -> dict[str, str]:
+    def calls(self, name: str) -> dict[str, str]:
         """Return the functions that one calls for no result, each with the line of the call."""
         calls = [node for node in ast.walk(self.definitions[name]) if isinstance(node, ast.Expr)]
         lines = {_called(call.value): self.lines[call.lineno - 1] for call in calls}
@@ -196,17 +185,17 @@ def _loud(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _loud(child)
 
 
-def outcome(lecture: Lecture, fault: Fault, is_planted: bool, limit_s: float) -> tuple[set[int], str, float]:
-    """Run the parts that a fault changes; return the lines of failed claims, the error and the duration."""
+def outcome(lecture: Lecture, fault: Fault, is_planted: bool, limit_s: float) -> tuple[str, float]:
+    """Run the parts that a fault changes; return the error and the duration."""
     listens, tells = FORK.Pipe(duplex=False)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = FORK.Process(target=_run, args=(lecture, fault, is_planted, tells, folder))
         process.start()
         tells.close()
         try:
-            return listens.recv() if listens.poll(limit_s) else (set(), "it took too long", limit_s)
+            return listens.recv() if listens.poll(limit_s) else ("it took too long", limit_s)
         except EOFError:
-            return set(), "the process died", 0.0
+            return "the process died", 0.0
         finally:
             listens.close()
             with suppress(ProcessLookupError):
@@ -220,19 +209,18 @@ def _run(lecture: Lecture, fault: Fault, is_planted: bool, tells: Connection, fo
     torch.set_num_threads(1)
     torch.manual_seed(0)
     random.seed(0)
-    failed, error, names = set(), "", vars(lecture.module)
+    error, names = "", vars(lecture.module)
     started = time.perf_counter()
     try:
         if is_planted:
             lecture.define(ast.Module([fault.planted(lecture.definitions[fault.definition])], []))
-        names["_judge"] = lambda line, holds: None if holds else failed.add(line)
         if "measure" in names:  # by default it takes ten times as long
             names["measure"] = partial(names["measure"], repeats=5, min_seconds=0.02, max_seconds=0.2)
         names |= dict.fromkeys(fault.without, lambda *_: None)
-        names[fault.section]()
+        names["main"]()
     except BaseException as raised:  # a fault may raise anything, SystemExit included
         error = f"{type(raised).__name__}: {raised}"[:200]
-    tells.send((failed, error, time.perf_counter() - started))
+    tells.send((error, time.perf_counter() - started))
     tells.close()
     os._exit(0)  # skips exit handlers, because a fault may have left threads
 
@@ -256,11 +244,10 @@ def judged(lecture: Lecture, section: str) -> dict[Fault, bool]:
     for fault in lecture.faults(section):
         if fault.without not in usual:
             usual[fault.without] = outcome(lecture, fault, False, 600)
-        unsteady, error, usual_s = usual[fault.without]
+        error, usual_s = usual[fault.without]
         if error:
             raise ValueError(f"{section} fails without any fault: {error}")
-        failed, error, _ = outcome(lecture, fault, True, 10 * usual_s + PATIENCE_S)
-        caught[fault] = bool(failed - unsteady or error)
+        caught[fault] = bool(outcome(lecture, fault, True, 10 * usual_s + PATIENCE_S)[0])
     return caught
 
 

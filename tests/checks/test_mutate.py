@@ -20,6 +20,10 @@ def main() -> None:
 
 def strong() -> None:
     """Strong"""
+    area_by_sides()
+
+
+def area_by_sides() -> None:
     area = 3 * side()
     assert area == 21
     shown = 11 * 13
@@ -33,6 +37,10 @@ def side() -> int:
 
 def weak() -> None:
     """Weak"""
+    volume()  # @deeper
+
+
+def volume() -> None:
     sides = [2, 3]
     sides.reverse()
     weight = 2.5 * sides[0] * sides[1]
