@@ -1396,10 +1396,10 @@ def a_batch_shares_the_weights() -> None:
     enough = 1 / (H100_BANDWIDTH / H100_BF16 - 1 / 8192 - 1 / 28672)  # tokens, at the ridge @inspect enough
     assert [round(row[1]) for row in rows] == [140, 140, 142, 243, 3889] and round(enough) == 310
     text(
-        "From 310 tokens on compute takes longer. **Training** and **prefill** (reading a prompt) are right of the ridge; "
-        "**decoding**, one token for each sequence at a time, is left of it. An operation on the left gains from fewer "
-        "bytes, by a larger batch, a smaller format, or several operations *fused* into one **kernel** (a program of "
-        "the GPU), so that intermediate results never go to memory."
+        "From 310 tokens on compute takes longer. **Training** and **prefill** (reading a prompt) are right of the "
+        "ridge; **decoding**, one token for each sequence at a time, is left of it. An operation on the left gains "
+        "from fewer bytes, by a larger batch, a smaller format, or several operations *fused* into one **kernel** (a "
+        "program of the GPU), so that intermediate results never go to memory."
     )
 
 
