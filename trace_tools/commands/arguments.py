@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TRACE = "trace.yaml"
 RENDERED = "rendered"  # where `trace` puts its folders
+PATH = click.Path(path_type=Path, readable=False)  # each command reports in one line what it cannot read
 SUFFIXES = (".yaml", ".yml")  # of names that can only be files
 
 

@@ -1,6 +1,7 @@
 """Run `check lecture.py…`: find mistakes in directives and narrative calls without running code.
 
-Each mistake is a line that editors and pre-commit can parse: `lecture.py:12: …`. Exit codes: 0 no mistakes; 1 mistakes.
+Each mistake is a line that editors and pre-commit can parse: `lecture.py:12: …`. Exit codes: 0 no mistakes; 1
+mistakes; 2 a file could not be read.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from pathlib import Path
 
 import click
 
-from trace_tools.errors import TraceToolsError
+from trace_tools.commands.arguments import PATH
+from trace_tools.errors import LectureError
 from trace_tools.util import formats
 
 LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden ones and virtual environments
 
 
 @click.command()
-@click.argument("lectures", metavar="LECTURE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("lectures", metavar="LECTURE...", nargs=-1, required=True, type=PATH)
 def check(lectures: tuple[Path, ...]) -> None:
     """Find mistakes in lectures without running them.
 
@@ -37,18 +39,20 @@ def check(lectures: tuple[Path, ...]) -> None:
 
     lines: list[str] = []
     checked: list[Path] = []
+    code = 0
     for path in dict.fromkeys(file for given in lectures for file in _files(given)):
         try:
             source = read_source(path)
             if path in lectures or is_lecture(source):
                 checked.append(path)
                 lines += map(str, mistakes(path, source))
-        except TraceToolsError as error:  # it is not Python
+        except LectureError as error:  # it has no line if it could not be read, otherwise it is not Python
             lines.append(str(error))
+            code = 2 if error.line is None else code
     for mistake in dict.fromkeys(lines):
         click.echo(mistake)
     if lines:
-        sys.exit(1)
+        sys.exit(code or 1)
     if not checked:
         click.echo("No lecture found; a lecture has a `main`, cells, directives, or imports from trace_tools.")
         return
@@ -60,6 +64,7 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
+    os.listdir(path)  # raises an error if it may not be read, as `os.walk` does not
     for folder, subfolders, names in os.walk(path):
         kept = [name for name in subfolders if name[0] != "." and name not in LEFT_OUT]
         subfolders[:] = sorted(name for name in kept if not Path(folder, name, "pyvenv.cfg").exists())

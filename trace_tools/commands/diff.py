@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from trace_tools.commands.arguments import open_side, path_of, reference_and_latest, what_is_there
+from trace_tools.commands.arguments import PATH, open_side, path_of, reference_and_latest, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference, Side
 from trace_tools.errors import UsageError
 from trace_tools.util.files import replace_file
@@ -41,7 +41,7 @@ WIDTH = 120  # width of a terminal report that goes to a file
 @click.option("--tolerance", multiple=True, metavar="[DTYPE=]REL", help=TOLERANCE)
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
 @click.option("--all", "everything", is_flag=True, help="In text, show everything, not only what matters.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write to this file, or all reports to this folder.")
+@click.option("-o", "--out", type=PATH, help="Write to this file, or all reports to this folder.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
     """Show what differs between two traces and whether it matters.

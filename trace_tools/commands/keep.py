@@ -6,27 +6,29 @@ Exit codes of `recover`: 0 done, or no journals found; 2 some journals remain, f
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from trace_tools.commands.arguments import path_of
+from trace_tools.commands.arguments import PATH, path_of
 from trace_tools.trace.model import Step
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folder", metavar="DIR", type=PATH)
 def recover(folder: Path) -> None:
     """Write the trace of a run that was killed.
 
     A run records each step as it goes. `recover` turns the steps found in DIR into
-    DIR/<machine>/partial/trace.yaml.
+    DIR/<machine>/partial/trace.yaml. `trace-tools render` then makes its pages.
 
     \b
     Example:
       trace-tools recover rendered
     """
+    os.listdir(folder)  # raises an error if it is no folder, or may not be read
     if (unwritten := _recovered(folder)) is None:
         click.echo(f"{folder}: no interrupted run found", err=True)
     if unwritten:
@@ -45,7 +47,8 @@ def _recovered(folder: Path, notice: str = "") -> int | None:
 
     recovered, kept = recover_all(folder)
     for traced in recovered:
-        click.echo(f"{notice}{traced.path}" if notice else f"{traced.path}: {traced.trace.run.ended}", err=bool(notice))
+        text = f"{traced.path}: {traced.trace.run.ended}; `trace-tools render {traced.path}` makes its pages"
+        click.echo(f"{notice}{traced.path}" if notice else text, err=bool(notice))
     for error in kept:
         why = f"kept these journals; no trace could be made from them{' yet' * error.intact}: {error.why}"
         click.echo(f"{error.folder}: {why}", err=True)
@@ -61,10 +64,10 @@ def validate(path: Path) -> None:
     Example:
       trace-tools validate rendered/cpu/trace.yaml
     """
-    from trace_tools.trace.file import CUT_SHORT, load
+    from trace_tools.trace.file import load
 
     trace = load(path)
     steps = sum(isinstance(event, Step) for event in trace.steps)
     click.echo(f"{path}: schema {trace.schema}, {steps} steps, {trace.run.ended}")
-    if CUT_SHORT in trace.run.ended:
+    if trace.run.cut_short:
         sys.exit(1)

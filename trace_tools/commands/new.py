@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from trace_tools.commands.arguments import PATH
 from trace_tools.errors import UsageError
 from trace_tools.source.lint import why_no_name
 from trace_tools.util import formats
@@ -16,7 +17,7 @@ TEMPLATE = Path(__file__).with_name("new_lecture.txt")
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 def new(path: Path) -> None:
     """Write a small example lecture to start from.
 

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import click
 
-from trace_tools.commands.arguments import path_of
+from trace_tools.commands.arguments import PATH, TRACE, path_of
 from trace_tools.commands.keep import recover_first
 from trace_tools.errors import UsageError
 
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, type=path_of)
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Folder for the pages (default: next to the traces)."
-)
-@click.option("--lecture", type=click.Path(path_type=Path), help="Take the prose and images from this file.")
+@click.option("-o", "--out", type=PATH, help="Folder for the pages (default: next to the traces).")
+@click.option("--lecture", type=PATH, help="Take the prose and images from this file.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the pages are out of date.")
 @click.option("--one-file", is_flag=True, help="Write one self-contained page: to -o, or the lecture's name.html.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool, one_file: bool) -> None:
@@ -33,16 +31,21 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
       trace-tools render rendered/cpu/trace.yaml --one-file -o talk.html
     """
     from trace_tools.pages.site import render_files, site_of, stale_files
+    from trace_tools.source.statements import read_text
 
+    if lecture is not None:
+        read_text(lecture)  # the pages would be of the stored text
     if one_file:
         if check or len(traces) > 1:
             raise UsageError("--one-file: expected one trace, without --check")
         _write_one_file(traces[0], out, lecture)
         return
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
-    missing = next((path for path in traces if not path.is_file()), None)
-    if missing is not None:
-        raise UsageError(f"{missing}: no such trace")
+    for path in traces:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such trace")
+        if out is None and path.name != TRACE:
+            raise UsageError(f"{path}: expected <machine>/{TRACE}, or -o with a folder for the pages")
     if check:
         stale = [line for folder in folders for line in stale_files(folder, lecture)]
         again = "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages"
@@ -58,11 +61,11 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
     from trace_tools.pages.html import one_file
     from trace_tools.pages.site import placed
-    from trace_tools.trace.file import CUT_SHORT, load
+    from trace_tools.trace.file import load
     from trace_tools.util.files import replace_file
 
     trace = load(path)
-    if CUT_SHORT in trace.run.ended:
+    if trace.run.cut_short:
         click.echo(f"{path}: {trace.run.ended}", err=True)
     written = out or Path(Path(trace.run.lecture).stem + ".html")
     site_trace = placed(trace, path, None, lecture)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_tools.commands.arguments import trace_options
+from trace_tools.commands.arguments import PATH, trace_options
 from trace_tools.commands.keep import recover_first
-from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS
 from trace_tools.tracing.options import TraceOptions
 
@@ -27,8 +26,8 @@ DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {F
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True, help=OUT)
+@click.argument("lecture", type=PATH)
+@click.option("-o", "--out", type=PATH, default=Path(".serve"), show_default=True, help=OUT)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help=PORT)
 @trace_options("device", "keep_going", device=DEVICE)
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the pages in a browser.")
@@ -44,9 +43,9 @@ def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: 
     """
     from trace_tools.live.server import Server, application, listening
     from trace_tools.live.session import Session
+    from trace_tools.source.statements import read_text
 
-    if not lecture.is_file():
-        raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")
+    read_text(lecture)  # its mistakes are shown, but a file that can't be read is refused
     socket = listening(port)
     out.mkdir(parents=True, exist_ok=True)
     session = Session(lecture, out, replace(options, force=True, draft=True), _show)

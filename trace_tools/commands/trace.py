@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trace_tools.analysis.outcome import activity, noise_text, problems, violations, what_was_kept, where_time_went
-from trace_tools.commands.arguments import from_here, reference_in, trace_options
+from trace_tools.commands.arguments import PATH, from_here, reference_in, trace_options
 from trace_tools.commands.keep import recover_first
 from trace_tools.errors import LectureError, TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
@@ -30,8 +30,8 @@ NAMED = 3  # files that the lecture wrote, and are named at the end
 
 
 @click.command()
-@click.argument("lecture", type=click.Path(path_type=Path), required=False)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help=OUT)
+@click.argument("lecture", type=PATH, required=False)
+@click.option("-o", "--out", type=PATH, help=OUT)
 @trace_options(*OPTIONS)
 def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None:
     """Run a lecture on this machine and make its pages.

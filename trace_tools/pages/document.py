@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
+from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of
 from trace_tools.presentation.storage import Views, window
 from trace_tools.trace.model import Claim, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
@@ -63,11 +63,6 @@ class Execution:
     def rates(self) -> tuple[Rate, ...]:
         """The rates that it achieved."""
         return rates_of(self.step, self.timing, self.machine)
-
-    @property
-    def no_rate(self) -> str | None:
-        """Why its time gives no rate."""
-        return why_no_rate(self.step, self.timing)
 
     @property
     def median_ns(self) -> float | None:
@@ -155,8 +150,8 @@ class CodeRow:
     @cached_property
     def timed(self) -> tuple[Execution, ...]:
         """The executions with a time, from the shortest to the longest."""
-        times = [(ns, number) for number, e in enumerate(self.executions) if (ns := e.median_ns) is not None]
-        return tuple(self.executions[number] for _, number in sorted(times))
+        timed = (execution for execution in self.executions if execution.median_ns is not None)
+        return tuple(sorted(timed, key=lambda execution: execution.median_ns or 0.0))
 
     @property
     def typical(self) -> Execution | None:

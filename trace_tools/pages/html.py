@@ -207,10 +207,12 @@ def _inline(script: str) -> str:
 
 
 def _cover(document: Document) -> dict[str, Any]:
-    """Return, for a template, the figure and the code that are marked `@cover`, with their writer."""
-    figure, code = overview.cover(document)
-    explored = _explored([figure[1]] if figure is not None else [])
-    cover_page = _HtmlPage(document, ALONE, code[0] if code is not None else None)
+    """Return, for a template, the first figure and the first code that are marked `@cover`, with their writer."""
+    marked = [*overview.covered(document)]
+    figure = next((one for one in marked if isinstance(one.block, Narration)), None)
+    code = next((one for one in marked if isinstance(one.block, CodeListing)), None)
+    explored = _explored([figure.block] if figure is not None else [])
+    cover_page = _HtmlPage(document, ALONE, code.section if code is not None else None)
     return {"figure": figure, "code": code, "cover_page": cover_page, "explored": explored}
 
 

@@ -25,6 +25,7 @@ from trace_tools.analysis.rates import (
     flops_in_words,
     intensity_of,
     not_counted,
+    why_no_rate,
 )
 from trace_tools.analysis.summaries import (
     LEFT_OUT_IN_WORDS,
@@ -305,7 +306,9 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     counts = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counts is not None and counts.uncounted:  # shown with its FLOPs
         return rates
-    why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
+    why = (
+        why_no_rate(execution.step, execution.timing) if call is None else (execution.step.measured or [])[call - 1].why
+    )
     return rates or ([("rate", f"none: {why}")] if why else [])
 
 

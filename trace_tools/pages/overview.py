@@ -122,17 +122,23 @@ def closing_words(section: Section) -> str | None:
     return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", text) or None
 
 
-def cover(document: Document) -> tuple[tuple[Section, Narration] | None, tuple[Section, CodeListing, str] | None]:
-    """Return the first figure, and the code around the first line, that are marked `@cover`, each with its section.
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A figure, or the code around a line, that is marked `@cover`."""
 
-    The anchor is that of the marked line.
-    """
-    blocks = [(section, block) for section in document.sections for block in visible(section.blocks)]
-    marked = [(section, it) for section, it in blocks if isinstance(it, Narration) and it.cover]
-    figures = [(section, it) for section, it in marked if isinstance(it.narrative, Plot | Explore)]
-    listings = [(section, it) for section, it in blocks if isinstance(it, CodeListing)]
-    code = [(section, _alone(it), row.anchor) for section, it in listings for row in it.rows if "cover" in row.marks]
-    return next(iter(figures), None), next(iter(code), None)
+    section: Section
+    block: Block
+    anchor: str = ""  # of the line
+
+
+def covered(document: Document) -> Iterator[Covered]:
+    """Yield the figures and the code that are marked `@cover`."""
+    for section in document.sections:
+        for block in visible(section.blocks):
+            if isinstance(block, CodeListing):
+                yield from (Covered(section, _alone(block), row.anchor) for row in block.rows if "cover" in row.marks)
+            elif isinstance(block, Narration) and block.cover and isinstance(block.narrative, Plot | Explore):
+                yield Covered(section, block)
 
 
 def _alone(listing: CodeListing) -> CodeListing:

@@ -36,7 +36,7 @@ from trace_tools.pages.search import FILE, index_script
 from trace_tools.presentation.page_shell import SECTION, assets, highlighted, section_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
-from trace_tools.trace.file import CUT_SHORT, load
+from trace_tools.trace.file import load
 from trace_tools.trace.model import Trace, why_no_folder
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
@@ -156,19 +156,16 @@ def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None 
     """Render traces into `out`, or into their own sites with all other traces there; yield a line for each index, and
     for each truncated trace.
 
-    Raises TraceFileError for an unreadable trace, UsageError for a trace outside a site, before anything is written.
+    Raises TraceFileError for an unreadable trace, before anything is written.
     """
     paths = list(traces)
-    misplaced = next((path for path in paths if path.name != TRACE), None)
     sites: list[tuple[Path, list[SiteTrace], list[Side]]]
     if out is not None:
         sites = [(out, [placed(load(path), path, None, lecture) for path in paths], [])]
-    elif misplaced is not None:
-        raise UsageError(f"{misplaced}: expected <machine>/{TRACE}, or -o with a folder for the pages")
     else:
         sites = [(root, *traces_in(root, lecture)) for root in dict.fromkeys(map(site_of, paths))]
     for root, site, compared in sites:
-        yield from (f"{root / one.folder}: {one.trace.run.ended}" for one in site if CUT_SHORT in one.trace.run.ended)
+        yield from (f"{root / one.folder}: {one.trace.run.ended}" for one in site if one.trace.run.cut_short)
         render_site(site, root, compared)
         yield str(root / "index.html")
 

@@ -37,6 +37,7 @@ from trace_tools.source.statements import (
 )
 from trace_tools.source.vocabularies import OUR_WORDS, narrative_calls, uses_words, words_of
 from trace_tools.trace.model import MODULE
+from trace_tools.util.files import why_not_inside
 
 OF_PYTHON = frozenset(  # names that a module need not bind
     (*dir(builtins), "__file__", "__builtins__", "__annotations__", "__class__", "__module__", "__qualname__")
@@ -82,7 +83,9 @@ def why_no_name(path: Path) -> str | None:
 
 
 def refuse_what_cannot_run(source: ParsedSource) -> None:
-    """Raise LectureError for code that does not compile, and for a `main` that nothing calls and nothing can call."""
+    """Raise LectureError for a name that no trace can hold, code that does not compile, or a `main` that can't run."""
+    if (why := why_not_inside(Path(source.path).name)) is not None:
+        raise LectureError(source.path, None, f"can't be a lecture's name: {why}")
     try:
         with warnings.catch_warnings(action="ignore"):  # the run shows them
             compile(source.tree, source.path, "exec", dont_inherit=True)

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,7 @@ import yaml
 
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import (
+    CUT_SHORT,
     SCHEMA_VERSION,
     Event,
     Frame,
@@ -46,8 +49,6 @@ from trace_tools.trace.records import Struct, to_plain
 from trace_tools.util import formats
 from trace_tools.util.files import replace_file
 from trace_tools.util.interpreter import collector_paused
-
-CUT_SHORT = "the trace file was cut short"
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -78,25 +79,18 @@ def write(trace: Trace, path: Path) -> None:
     The folder must exist. Raises `TraceFileError` if the file could not be read back, `UsageError` if it can't be
     written (full, read-only, missing); the old file is then unchanged, and no other file remains.
     """
-    text = dump(trace)
-    parse(BytesIO(text.encode()), path)
-    replace_file(path, text, durable=True)
+    content = dump(trace).encode()
+    deque(_records(BytesIO(content), path), maxlen=0)
+    replace_file(path, content, durable=True)
 
 
 def dump(trace: Trace) -> str:
     """Return the text of the trace's file; the same trace gives the same text."""
-    return "".join(_pieces(trace))
-
-
-def _pieces(trace: Trace) -> Iterator[str]:
     plain = {"schema": trace.schema, "events": len(trace.steps)} | to_plain(replace(trace, steps=[]))
     del plain["source"], plain["steps"]
-    yield from _block(plain, "")
-    yield "sources:\n"
-    yield _source_block(trace.source.path, trace.source.text)
-    yield "steps:\n" if trace.steps else "steps: []\n"
-    for event in trace.steps:
-        yield f"- {flow(to_plain(event))}\n"
+    head = [*_block(plain, ""), "sources:\n", _source_block(trace.source.path, trace.source.text)]
+    head.append("steps:\n" if trace.steps else "steps: []\n")
+    return "".join(chain(head, (f"- {flow(to_plain(event))}\n" for event in trace.steps)))
 
 
 def flow(plain: Any) -> str:
@@ -187,22 +181,8 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def parse(lines: Iterator[bytes], path: Path) -> Trace:
     """Return the trace in the lines of a file. Raises `TraceFileError` like `load`."""
-    front = _front(lines)
-    head = _head(front, path)
-    check = _Sequence(head.sources[0].text).check
-    events: list[Event] = []
     with collector_paused():
-        for number, line in enumerate(lines, len(front) + 1):
-            if not line.strip():
-                continue
-            try:
-                event = _event(line)
-                check(event)
-            except (ValueError, RecursionError) as error:
-                if not line.endswith(b"\n") and len(events) < head.events:  # it is the last, and unfinished
-                    break
-                raise TraceFileError(path, f"line {number}", formats.one_line(str(error), 300)) from None
-            events.append(event)
+        head, *events = _records(lines, path)
     run = head.run
     if len(events) > head.events:
         raise TraceFileError(path, "events", f"found {head.events:,}; expected {len(events):,}, the number of lines")
@@ -211,6 +191,26 @@ def parse(lines: Iterator[bytes], path: Path) -> Trace:
         ended = missing if run.complete or missing in run.ended else f"{run.ended}; {missing}"
         run = replace(run, complete=False, ended=ended)
     return Trace(head.title, run, head.machine, head.versions, head.sources[0], events)
+
+
+def _records(lines: Iterator[bytes], path: Path) -> Iterator[Any]:
+    """Yield the checked head of a file, then its checked events; an unfinished last line is left out."""
+    front = _front(lines)
+    head = _head(front, path)
+    yield head
+    check, count = _Sequence(head.sources[0].text).check, 0
+    for number, line in enumerate(lines, len(front) + 1):
+        if not line.strip():
+            continue
+        try:
+            event = _event(line)
+            check(event)
+        except (ValueError, RecursionError) as error:
+            if not line.endswith(b"\n") and count < head.events:  # it is the last, and unfinished
+                return
+            raise TraceFileError(path, f"line {number}", formats.one_line(str(error), 300)) from None
+        count += 1
+        yield event
 
 
 def _front(lines: Iterator[bytes]) -> list[bytes]:

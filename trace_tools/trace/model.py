@@ -29,6 +29,7 @@ WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pi
 
 MODULE = "<module>"
 MAIN = "main"
+CUT_SHORT = "the trace file was cut short"  # in `Run.ended`, if the end of the file is missing
 
 SCHEMA_VERSION = 1
 LARGEST_INT = 2**63 - 1  # msgspec's largest bound
@@ -619,6 +620,11 @@ class Run(Struct, frozen=True):
     def ending(self) -> Ending:
         """The first ending that `ended` describes."""
         return Ending.of_trace(self.ended)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the end of the trace file is missing."""
+        return CUT_SHORT in self.ended
 
     def lasted(self, name: str) -> list[int]:
         """Return how long `main` took in each pass, in nanoseconds; `name` is "cold_ns" or "warm_ns"."""

@@ -29,19 +29,16 @@ class Tree:
         self._omitted: defaultdict[tuple[int, int], list[Omitted]] = defaultdict(list)
         self._calls: defaultdict[int | None, list[Frame]] = defaultdict(list)
         for event in trace.steps:
-            self._add(event)
+            if isinstance(event, Step):
+                self.by_id[event.id] = event
+                self._steps[event.frame, event.statement].append(event)
+                self._of_frame[event.frame].append(event)
+            elif isinstance(event, Frame):
+                self.frames[event.frame] = event
+                self._calls[event.of].append(event)
+            else:
+                self._omitted[event.frame, event.statement].append(event)
         self._number()
-
-    def _add(self, event: Frame | Step | Omitted) -> None:
-        if isinstance(event, Step):
-            self.by_id[event.id] = event
-            self._steps[event.frame, event.statement].append(event)
-            self._of_frame[event.frame].append(event)
-        elif isinstance(event, Frame):
-            self.frames[event.frame] = event
-            self._calls[event.of].append(event)
-        else:
-            self._omitted[event.frame, event.statement].append(event)
 
     def _number(self) -> None:
         """Give each frame its section (a function that `main` called) and its number among the calls of its function in

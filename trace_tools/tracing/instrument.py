@@ -22,8 +22,8 @@ Probes intercept only this, so library code runs unchanged.
 The body is emitted twice because dynamo and torch's other tracers, which record the code that runs, must get the body
 as written; so must `measure` and `timeit`, which time it, and other interpreters, where the built-in names of the hooks
 are missing (cloudpickle sends functions by value: joblib, dask, ray). Generated names can't be written in Python, and
-start with an underscore so that star-imports skip them. No probe keeps a value: temporaries are cleared before the next
-statement runs.
+start with an underscore so that star-imports skip them. No probe keeps a value for the next
+statement.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ class _Instrumenter:
         return [changed(node, cases=cases)]
 
     def _return(self, node: ast.Return, notes: _Notes) -> list[ast.stmt]:
-        """return x  # @inspect y → v = x; values; resume; return v, with v cleared before any `finally`.
+        """return x  # @inspect y → v = x; values; resume; return v.
 
         `@inspect return` reads v.
         """
@@ -412,9 +412,7 @@ class _Instrumenter:
         read = [replace(item, node=result) if item.is_return else item for item in read]
         if node.value is None:  # an asynchronous generator allows no other form
             return [entered, *ended(read), resumed, node]
-        cleared = ast.NamedExpr(ast.Name(name, ast.Store()), ast.Constant(None))
-        value = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
-        return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=value)]
+        return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=load(name))]
 
     def _assert(self, node: ast.Assert, notes: _Notes) -> list[ast.stmt]:
         return self.claim(node)

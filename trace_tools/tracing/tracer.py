@@ -39,7 +39,6 @@ from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.tracing.process import SURVEY, WORKER, Process, started_early
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import Stays, Traced, chosen_folder, merged, remove, run_folder
-from trace_tools.util.files import why_not_inside
 from trace_tools.util.git import commit_of
 
 
@@ -201,9 +200,6 @@ def planned(lecture: Path, options: TraceOptions = DEFAULTS) -> tuple[Job, Parse
 def check_lecture(path: Path) -> ParsedSource:
     """Read and check a lecture. Raises LectureError if it is not a valid lecture."""
     source = read_source(path)
-    name = path.name.encode("utf-8", "backslashreplace").decode()  # in a form that a file can hold
-    if (why := why_not_inside(name)) is not None:  # the trace stores it, and pages look for that file
-        raise LectureError(path, None, f"can't be a lecture's name: {why}")
     refuse_what_cannot_run(source)
     parse_directives(source)
     if main_of(source) == MODULE and not source.cells:
