@@ -19,7 +19,6 @@ CONTENTS = {
 }
 OF_TRACES = ("validate {}", "render {} -o pages", "render {} --one-file", "render {} --check", "diff cpu {}")
 OF_LECTURES = ("check {}", "trace {} --draft", "serve {} --no-open --port 0", "render cpu -o pages --lecture {}")
-OF_FOLDERS = ("recover {}",)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ OF_FOLDERS = ("recover {}",)
         *((command, f"{kind}.yaml") for command in OF_TRACES for kind in ("missing", "folder", *CONTENTS)),
         *((command, f"{kind}.py") for command in OF_LECTURES for kind in ("missing", "binary")),
         *((command, "folder.py") for command in OF_LECTURES[1:]),  # `check` looks for lectures in it
-        *((command, name) for command in OF_FOLDERS for name in ("missing", "empty.py")),
+        *(("recover {}", name) for name in ("missing", "empty.py")),
     ],
 )
 def test_input_that_cannot_be_read(command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

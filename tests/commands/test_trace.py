@@ -25,9 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[st
     return tmp_path
 
 
-def trace(source: str | None, *arguments: str) -> Result:
-    if source is not None:
-        Path("lecture.py").write_text(source, encoding="utf-8")
+def trace(source: str, *arguments: str) -> Result:
+    Path("lecture.py").write_text(source, encoding="utf-8")
     return CliRunner().invoke(main, ["trace", "lecture.py", *arguments])
 
 
@@ -60,10 +59,7 @@ def test_bad_input_is_a_one_line_error(source: str, arguments: list[str], messag
     assert not list(folder.glob("rendered/*"))
 
 
-def test_missing_lecture_and_unwritable_folder_are_errors(folder: Path) -> None:
-    result = trace(None)
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "lecture.py: can't be read: No such file" in result.stderr
+def test_a_file_in_the_place_of_the_folder_is_an_error(folder: Path) -> None:
     (folder / "taken").write_text("a file", encoding="utf-8")
     result = trace("def main(): part()\ndef part(): pass\n", "-o", "taken")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and "taken: can't be written" in result.stderr

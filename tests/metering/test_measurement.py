@@ -141,9 +141,7 @@ def test_a_witness_may_call_each_function_once(monkeypatch: pytest.MonkeyPatch) 
 def test_numpy_work_is_reported_as_not_counted() -> None:
     x = np.ones(8)
     for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
-        counted = count(f)
-        assert (counted.flops, counted.bytes_read, counted.bytes_moved, counted.intensity) == (None, None, None, None)
-        assert counted == Count(None, None, None, None, {}, {}, (), why=NO_OPERATOR)
+        assert count(f) == Count(None, None, None, None, {}, {}, (), why=NO_OPERATOR)
     view = count(lambda: X.t())
     assert (view.flops, view.bytes_moved, view.intensity, view.why) == (0, 0, None, None)
 

@@ -448,11 +448,6 @@ def test_a_trace_of_the_cpu_sees_no_gpu(traced: Traced, monkeypatch: pytest.Monk
     assert not errors and values(trace)["seen"].value == ""
 
 
-def test_unknown_device_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda or cuda:N"):
-        Tracer(lecture(tmp_path, "def main(): pass\n"), options=TraceOptions(device="tpu"))
-
-
 @pytest.mark.slow
 def test_generators_that_end_after_a_run_are_not_recorded(traced: Traced) -> None:
     source = "kept = []\ndef main():\n    kept.append(stubborn())\n    next(kept[0])\ndef stubborn():\n"

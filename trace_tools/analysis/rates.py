@@ -31,6 +31,7 @@ AT_ONCE_WITHIN = 0.25  # half the range of its samples, relative to their median
 
 # Limits within which a statement's own time shows the speed of its operators (see `why_no_rate`).
 LEAST_RUNS = 3
+HARNESS = "its own time covers all the calls that `measure` or `count` made"
 SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
 
@@ -115,7 +116,7 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     and allocates; and if three runs do not agree within 25%, other work took the time.
     """
     if step.measured or step.harness:
-        return "its own time covers all the calls that `measure` or `count` made"
+        return HARNESS
     if step.meters is not None and (missing := not_counted(step.meters)):
         return missing
     if timing is None:

@@ -112,7 +112,7 @@ def _text(value: Value, limit: int, unit: str | None = None, *, inside: bool = F
         return formats.quantity(value.value, unit)
     if value.items is not None or value.entries is not None:
         return _container(value, limit, unit)
-    text = f"<{value.type}>" if value.text is None else formats.spoken(value.type, value.text)
+    text = f"<{value.type}>" if value.text is None else formats.shown_repr(value.type, value.text)
     return formats.one_line(text, limit)
 
 

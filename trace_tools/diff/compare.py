@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trace_tools.analysis.rates import (
+    HARNESS,
     Rate,
     Timing,
     computed_flops,
@@ -32,7 +33,6 @@ from trace_tools.analysis.rates import (
 from trace_tools.diff.align.code import translated
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import DEFAULT, Choices, difference_between
-from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import UsageError
 from trace_tools.machines.peaks import peak_of
 from trace_tools.source.vocabularies import parsed_or_none

@@ -153,8 +153,7 @@ def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], 
 
 
 def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
-    """Render traces into `out`, or into their own sites with all other traces there; yield a line for each index, and
-    for each truncated trace.
+    """Render traces into `out`, or their own sites; yield a line for each index, and for each truncated trace.
 
     Raises TraceFileError for an unreadable trace, before anything is written.
     """

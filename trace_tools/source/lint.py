@@ -138,8 +138,8 @@ def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError
     parts = [*ast.walk(source.tree)]
     named = {part.id for part in parts if isinstance(part, ast.Name)}
     named |= {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    telling = {source.statements[number].function for number in narrative_calls(source)} - {main, *named}
-    for node in (one for one in source.tree.body if isinstance(one, FUNCTIONS) and one.name in telling):
+    narrating = {source.statements[number].function for number in narrative_calls(source)} - {main, *named}
+    for node in (one for one in source.tree.body if isinstance(one, FUNCTIONS) and one.name in narrating):
         if not node.decorator_list and not _needs_arguments(node):
             why = f"section `{node.name}` is never called; expected a call in `{main}`"
             yield LectureError(source.path, node.lineno, why)

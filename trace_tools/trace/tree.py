@@ -41,9 +41,7 @@ class Tree:
         self._number()
 
     def _number(self) -> None:
-        """Give each frame its section (a function that `main` called) and its number among the calls of its function in
-        that section.
-        """
+        """Give each frame its section, and its number among the calls of its function in that section."""
         self.main_name = self.trace.run.main or MAIN
         self.mains = [f.frame for f in self.frames.values() if f.function == self.main_name]
         self.main = self.frames[self.mains[0]] if self.mains else None  # a `__main__` block may call it several times

@@ -608,9 +608,7 @@ def compiled_functions(source: ParsedSource) -> frozenset[ast.AST]:
     if NUMBA not in source.text and not any(_leads_to_numba(node, Path(source.path).parent) for node in nodes):
         return frozenset()
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    called |= {
-        id(node.value) for node in nodes if isinstance(node, ast.Attribute)
-    }  # of `model.step` only "step" counts
+    called |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # of `a.step` only "step" counts
     named = {
         node.id if isinstance(node, ast.Name) else node.attr
         for node in nodes

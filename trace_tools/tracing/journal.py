@@ -142,18 +142,11 @@ class Journal:
         self._writes = False
 
 
-def journals(folder: Path) -> list[Path]:
-    """Return the journals in a run's folder."""
-    return [*folder.glob("*.journal")]
-
-
 def read_journal(path: Path) -> Iterator[Line]:
-    """Yield the lines of a journal; none if there is no such file. Raises TraceFileError for a damaged line.
+    """Yield the lines of a journal. Raises TraceFileError for a damaged line.
 
     A last line without a newline is skipped: the process was killed during a write.
     """
-    if not path.exists():
-        return
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):

@@ -31,7 +31,7 @@ from trace_tools.trace.model import Machine, Run, Step, Trace
 from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.job import JOB, WRITTEN, Job
-from trace_tools.tracing.journal import journals, read_journal
+from trace_tools.tracing.journal import read_journal
 from trace_tools.tracing.merge.merging import merge
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import sweep
@@ -172,7 +172,7 @@ def remove(folder: Path) -> None:
 
 def has_records(folder: Path) -> bool:
     """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
-    paths = journals(folder) if (folder / JOB).exists() else ()
+    paths = folder.glob("*.journal") if (folder / JOB).exists() else ()
     try:
         return any(isinstance(line, Step) for path in paths for line in read_journal(path))
     except TraceFileError:

@@ -19,8 +19,6 @@ from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.machine import STORED, this_machine, to_json, under_load, versions
 from trace_tools.util.files import replace_file
 
-MEASURE, DESCRIBE = "measure", "describe"
-
 
 def main(out: str, device: str, how: str) -> int:
     """Write the description of this machine to a file; return the exit code."""
@@ -29,8 +27,8 @@ def main(out: str, device: str, how: str) -> int:
         kind = devices.kind(device) if device else None
         chosen = kind if STORED in os.environ else devices.chosen(device or None)
         began = host.cpu_time()
-        machine = this_machine(chosen, measure=how == MEASURE)
-        if STORED not in os.environ and how == MEASURE:
+        machine = this_machine(chosen, measure=how == "measure")
+        if STORED not in os.environ and how == "measure":
             machine = under_load(machine, host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
         replace_file(path, to_json(machine))

@@ -270,7 +270,7 @@ def sizes(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def spoken(kind: str, text: str) -> str:
+def shown_repr(kind: str, text: str) -> str:
     """Format a repr as pages show it: a shape in brackets, a device or class by its name."""
     if kind == "Size" and (match := re.fullmatch(r"torch\.Size\((\[[\d, ]*\])\)", text)):
         return match[1]

@@ -65,11 +65,11 @@ class OnceImported:
             return spec
         loader, load = spec.loader, spec.loader.exec_module
 
-        def load_and_speak_up(module: Any) -> None:
+        def load_and_call_back(module: Any) -> None:
             vars(loader).pop("exec_module", None)
             load(module)
             if self in sys.meta_path:
                 self._then()
 
-        loader.exec_module = load_and_speak_up  # type: ignore[method-assign]
+        loader.exec_module = load_and_call_back  # type: ignore[method-assign]
         return spec

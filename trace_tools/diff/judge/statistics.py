@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 FALSE_DISCOVERY_RATE = 0.05
 SMALLEST_EFFECT = 1.10  # ratio below which no difference is called
 POWER = 0.8  # probability of detecting the smallest detectable change
-FEWEST_PROCESSES = 3
+FEWEST_PROCESSES, MOST_PROCESSES = 3, 50
 MOST_OF_THEM = 30  # least number of steps for attributing their common change to the machine
 DIGAMMA_STEP = 1e-4
 MANY = 1e6  # degrees of freedom above which t is normal to all relevant digits
@@ -166,18 +166,16 @@ def quantiles(probability: float, degrees: Floats) -> Floats:
     return np.array([t_quantile(probability, float(d)) for d in distinct])[inverse]
 
 
-def processes_needed(ratio: float, typical: Prior, threshold: float, most: int = 50) -> int | None:
-    """Return the number of processes per side that would detect a ratio in a typical step; None if `most` are too
-    few.
-    """
+def processes_needed(ratio: float, typical: Prior, threshold: float) -> int | None:
+    """Return the number of processes per side that would detect a ratio in a typical step, if MOST_PROCESSES do."""
 
     def is_enough(n: int) -> bool:
         error = np.array([math.sqrt(typical.variance * 2 / n)])
         degrees = np.array([2 * n - 2 + typical.degrees_of_freedom])
         return bool(detectable_ratio(error, degrees, threshold)[0] <= ratio)
 
-    processes = FEWEST_PROCESSES + bisect_left(range(FEWEST_PROCESSES, most + 1), True, key=is_enough)
-    return processes if processes <= most else None
+    processes = FEWEST_PROCESSES + bisect_left(range(FEWEST_PROCESSES, MOST_PROCESSES + 1), True, key=is_enough)
+    return processes if processes <= MOST_PROCESSES else None
 
 
 def side_by_side(steps: Sequence[Samples]) -> Floats:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trace_tools.analysis.outcome import is_run_loaded, loaded_passes, others_share
-from trace_tools.analysis.rates import WORTH_SHOWING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
+from trace_tools.analysis.rates import HARNESS, WORTH_SHOWING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
     OWN_TIME,
@@ -50,7 +50,6 @@ LAUNCH = "launch time only: an unannotated statement on an asynchronous device"
 COLD = "one side has only a first run"
 CLOCKS = "one side was timed on the device, the other on the host"
 NARRATES = "narrative calls, which are not the lecture's work"
-HARNESS = "its own time covers all the calls that `measure` or `count` made"
 UNLIKE = "the two sides made different numbers of measurements"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
 # If no time was judged, the first of these reasons that occurred leads the report.

@@ -170,9 +170,7 @@ def _short(text: str) -> str:
 # 0x7f3a5c0012d0, 139888000176848, 139,888,000,176,848
 _ADDRESS = re.compile(r"\b0[xX]0{0,4}[0-9a-fA-F]{9,12}\b|\b\d{14,15}\b|\b\d{2,3}(?:,\d{3}){4}\b")
 _ADDRESSES = range(2**46, 2**48)  # where Linux maps libraries, heap and stack
-_ROUND = (
-    1024  # counts as large as addresses are nearly always multiples of it, such as 2⁴⁷ or 1.4 · 10¹⁴; addresses rarely
-)
+_ROUND = 1024  # large counts are nearly always multiples of it, such as 2⁴⁷ or 1.4 · 10¹⁴, and addresses rarely
 _APART = 2**44  # most bytes between the same thing in two processes
 
 

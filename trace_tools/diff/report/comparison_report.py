@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from trace_tools.diff.compare import RATE, TIME, VALUES, Cell, Comparison, Line, Quantity
-from trace_tools.diff.report import comparison_report, difference_report
+from trace_tools.diff.report import difference_report
 from trace_tools.diff.report.difference_report import headline, roof_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
@@ -297,8 +297,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
         texts[f"{name}.html"] = html(difference_report.report_of(difference, "html", site="index.html"), home, pages)
         texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"))
     page, text = (
-        comparison_report.report_of(comparison, form, csv=CSV, links=[f"{name}.{form}" for name in names])
-        for form in ("html", "md")
+        report_of(comparison, form, csv=CSV, links=[f"{name}.{form}" for name in names]) for form in ("html", "md")
     )
     texts |= {
         "index.html": html(page, home, pages),

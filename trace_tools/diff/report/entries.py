@@ -15,9 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from trace_tools.analysis.rates import above_roof
+from trace_tools.analysis.rates import HARNESS, above_roof
 from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, Subject
-from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.wording import sides_text, subject_text, texts_apart, word_of
 from trace_tools.util import formats
 

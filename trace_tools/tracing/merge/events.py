@@ -254,21 +254,16 @@ def words_of(narrative: Any) -> str:
     return json.dumps(to_plain([getattr(narrative, "rows", None), getattr(narrative, "series", None)]))
 
 
-def template_of(text: str) -> tuple[str, list[str]]:
-    """Split a text into a template with a mark for each number, and the list of numbers."""
-    return NUMBER.sub("#", text), NUMBER.findall(text)
-
-
 def _form(version: Any) -> str:
     """Return the form of a version, which is equal for versions that differ only in their numbers."""
     if isinstance(version, Table):
         return json.dumps([version.title, version.columns, len(version.rows)])
-    return template_of(words_of(version))[0]
+    return NUMBER.sub("#", words_of(version))
 
 
 def _varied_numbers(own: Any, warm: Sequence[Any], cold: Sequence[Any]) -> Iterator[Varied]:
     """Yield the numbers of a text that differ between the runs with this text."""
-    in_warm, in_cold = ([template_of(words_of(version))[1] for version in versions] for versions in (warm, cold))
+    in_warm, in_cold = ([NUMBER.findall(words_of(version)) for version in versions] for versions in (warm, cold))
     for slot, number in enumerate(NUMBER.finditer(words_of(own))):
         samples, cold_samples = ([numbers[slot] for numbers in in_runs] for in_runs in (in_warm, in_cold))
         if len({*samples, *cold_samples}) > 1:

@@ -134,13 +134,12 @@ def merge(folder: Path) -> Trace:
 def _process(process: ProcessRecord, folder: Path) -> Process:
     times = {run.id.kind: run.ns for run in process.runs if run.ending.is_complete}
     failed = failures.in_words(folder / process.id.file_stem)
-    ended, why_no_warm = failed or process.done or str(ending_of(process, folder)), process.why_no_warm
     return Process(
         name=str(process.id),
-        ended=ended,
+        ended=failed or process.done or str(ending_of(process, folder)),
         cold_ns=times.get(COLD),
         warm_ns=times.get(WARM),
-        why_no_warm=why_no_warm,
+        why_no_warm=process.why_no_warm,
         restored=[*dict.fromkeys(process.restored)] or None,  # before the warm run, and before the counted one
         notes=list(dict.fromkeys(process.notes)) or None,
         peak_ram_bytes=process.peak_ram_bytes,

@@ -60,11 +60,7 @@ Join = Callable[[Any, Any], Any]  # two contents of one kind in a step → one, 
 Token = tuple[int, int, int, Lines]  # statement, step, execution and lines of a suspended step
 
 
-class _Unset:
-    """Marker for a side of a claim that the comparison did not evaluate."""
-
-
-UNSET_SIDE = _Unset()
+UNSET_SIDE = object()  # a side of a claim that the comparison did not evaluate
 
 
 class Call:
@@ -687,9 +683,7 @@ class MeteredCall(Call):
 
     reading: Any = None
     peak = most = 0
-    reads_values = (
-        False  # expressions of `@inspect` are work that counts in no step, and the timed runs have their values
-    )
+    reads_values = False  # an `@inspect` is work that counts in no step; the timed runs have its values
 
     def __init__(self, recorder: Recorder, key: int, function: str, parent: Call | None) -> None:
         self.meter: Any = recorder.meter
@@ -864,10 +858,6 @@ class Recorder:
             python_frame = python_frame.f_back
         return None
 
-    def recorded_owner(self, python_frame: FrameType) -> Call | None:
-        """Return the recorded call that a stack works for."""
-        return nearest_recorded(self.owner(python_frame))
-
     def starts(self, thread: threading.Thread, python_frame: FrameType) -> None:
         """Note which step starts a thread, by id, because a lecture's class of threads may lack a hash.
 
@@ -899,7 +889,7 @@ class Recorder:
         if kind != "measured" and get_ident() in self.describer.guard.observing:
             return  # printed by a `__repr__` that the lecture itself does not call
         now = perf_counter()
-        owner = self.recorded_owner(_getframe(1))
+        owner = nearest_recorded(self.owner(_getframe(1)))
         while owner is not None and owner.seq < 0:  # its first step has not begun
             owner = nearest_recorded(owner.parent)
         if owner is not None:
