@@ -20,9 +20,8 @@ _NEEDED = {
 }
 
 if _missing := [package for package, module in _NEEDED.items() if find_spec(module) is None]:
-    _install = shlex.join(
-        [sys.executable, "-m", "pip", "install", "-e", f"{Path(__file__).resolve().parents[1]}[lecture]"]
-    )
+    _source = f"{Path(__file__).resolve().parents[1]}[lecture]"
+    _install = shlex.join([sys.executable, "-m", "pip", "install", "-e", _source])
     _problem = f"this Python lacks {', '.join(_missing)}; to install them: {_install}"
     if sys.argv[0] != "-m":
         raise ImportError(_problem)

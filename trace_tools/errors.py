@@ -24,11 +24,7 @@ class LectureError(TraceToolsError):
 
 
 class TraceFileError(TraceToolsError):
-    """A trace file that cannot be read or does not follow the schema: `path: line 12: …`."""
-
-    def __init__(self, path: str | Path, where: str | None, message: str) -> None:
-        super().__init__(path, where, message)
-        self.where = where
+    """A trace file that cannot be read or does not follow the schema: (path, "line 12" or None, message)."""
 
     def __str__(self) -> str:
         return ": ".join(str(part) for part in self.args if part)

@@ -185,7 +185,7 @@ def test_invalid_traces_are_refused(tmp_path: Path) -> None:
         with pytest.raises(TraceFileError) as caught:
             load(saved(tmp_path, GOOD.replace(case["cut"], case["put"])))
         line, _, field = case["where"].partition(", ")
-        assert caught.value.where == (line or None), case
+        assert caught.value.args[1] == (line or None), case
         assert not field or f"`$.{field}`" in str(caught.value), (case, str(caught.value))
 
 

@@ -234,9 +234,7 @@ def statement_times(
     """Return the times of the statements in these calls, in the order of their first execution.
 
     Executions of one statement count together, and so do the calls it made. Times are the host's: with a device they
-    show when the host continued, not when the work was done.
-
-    `left_out` are the numbers of the statements whose time is not the lecture's work.
+    show when the host continued, not when the work was done. `left_out` are the numbers of statements to leave out.
     """
     executed: dict[int, list[Step]] = {}
     for frame in frames:

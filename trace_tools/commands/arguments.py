@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 TRACE = "trace.yaml"
 RENDERED = "rendered"  # where `trace` puts its folders
 PATH = click.Path(path_type=Path, readable=False)  # each command reports in one line what it cannot read
-SUFFIXES = (".yaml", ".yml")  # of names that can only be files
 
 
 def path_of(name: str | Path) -> Path:
@@ -41,11 +40,10 @@ def path_of(name: str | Path) -> Path:
     path = Path(name)
     if path.is_dir() and (path / TRACE).is_file():
         return path / TRACE
-    if path.exists() or path.is_symlink() or path.suffix in SUFFIXES:
+    if path.exists() or path.is_symlink() or path.suffix in (".yaml", ".yml"):
         return path
-    in_rendered = Path(RENDERED) / path / TRACE
-    if in_rendered.is_file():
-        return in_rendered
+    if (named := Path(RENDERED) / path / TRACE).is_file():
+        return named
     raise UsageError(f"{name}: no such trace; expected a file, a folder or a name: {what_is_there()}")
 
 

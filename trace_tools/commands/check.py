@@ -38,8 +38,7 @@ def check(lectures: tuple[Path, ...]) -> None:
     from trace_tools.source.statements import read_source
 
     lines: list[str] = []
-    checked: list[Path] = []
-    code = 0
+    checked, unread = list[Path](), False
     for path in dict.fromkeys(file for given in lectures for file in _files(given)):
         try:
             source = read_source(path)
@@ -48,11 +47,11 @@ def check(lectures: tuple[Path, ...]) -> None:
                 lines += map(str, mistakes(path, source))
         except LectureError as error:  # it has no line if it could not be read, otherwise it is not Python
             lines.append(str(error))
-            code = 2 if error.line is None else code
+            unread |= error.line is None
     for mistake in dict.fromkeys(lines):
         click.echo(mistake)
     if lines:
-        sys.exit(code or 1)
+        sys.exit(2 if unread else 1)
     if not checked:
         click.echo("No lecture found; a lecture has a `main`, cells, directives, or imports from trace_tools.")
         return

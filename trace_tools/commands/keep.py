@@ -6,7 +6,6 @@ Exit codes of `recover`: 0 done, or no journals found; 2 some journals remain, f
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def recover(folder: Path) -> None:
     Example:
       trace-tools recover rendered
     """
-    os.listdir(folder)  # raises an error if it is no folder, or may not be read
+    next(folder.iterdir(), None)  # raises an error if it is no folder, or may not be read
     if (unwritten := _recovered(folder)) is None:
         click.echo(f"{folder}: no interrupted run found", err=True)
     if unwritten:

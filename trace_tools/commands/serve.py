@@ -20,14 +20,13 @@ from trace_tools.tracing.options import TraceOptions
 if TYPE_CHECKING:
     from trace_tools.live.session import Status
 
-OUT = "Folder for the drafts and their pages."
 PORT = "Port of the web server; 0 picks a free one."
 DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {FORMS}."}
 
 
 @click.command()
 @click.argument("lecture", type=PATH)
-@click.option("-o", "--out", type=PATH, default=Path(".serve"), show_default=True, help=OUT)
+@click.option("-o", "--out", type=PATH, default=Path(".serve"), show_default=True, help="Folder for drafts and pages.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help=PORT)
 @trace_options("device", "keep_going", device=DEVICE)
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the pages in a browser.")

@@ -25,13 +25,12 @@ from trace_tools.util.interpreter import collector_paused
 if TYPE_CHECKING:
     from trace_tools.tracing.run_folder import Traced
 
-OUT = "Folder for traces and pages (default: `rendered`, next to the lecture)."
 NAMED = 3  # files that the lecture wrote, and are named at the end
 
 
 @click.command()
 @click.argument("lecture", type=PATH, required=False)
-@click.option("-o", "--out", type=PATH, help=OUT)
+@click.option("-o", "--out", type=PATH, help="Folder for traces and pages (default: `rendered`, next to the lecture).")
 @trace_options(*OPTIONS)
 def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None:
     """Run a lecture on this machine and make its pages.
