@@ -58,27 +58,32 @@ def page(browser: Any, pages: Path) -> Iterator[Path]:
 
 
 RIGHT_ANSWER, OTHER_UNIT, SMALLER = "✓ Right.", "Give it in {}.", "✗ No, the answer is smaller."
+NO_NUMBER = "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."
 SPELLED = [  # the answer, its unit, and right spellings of it
     (4e6, "B", ("4e6", "4 MB", "4,000,000", "4 000 000", "4·10⁶", "2 * 2e6", "4 million", "3.98e6 B", "4 megabytes")),
-    (4e6, "B", ("4000 kB", "4 mb", "32 Mbit", "4 M", "≈ 4MB")),
-    (40, "billion parameters", ("40", "40B", "40 billion", "40e9", "40G", "40 B parameters")),
-    (2.25, "GiB", ("2.25", "2304 MiB", "2.42 GB", "2.416e9")),
-    (6, "", ("6D", "S=6D", "S = 6 D", "6 times", "6x", "6×", "6,0", "2x3")),
-    (180, "days", ("180d", "180 days", "~ 180", "4320 h", "0.493 years")),
+    (4e6, "B", ("4000 kB", "4 mb", "32 Mbit", "4 M", "≈ 4MB", "4'000'000", "4.000.000", "2^2 MB", "3.9 to 4.1 MB")),
+    (40, "billion parameters", ("40", "40B", "40 BILLION", "40e9", "40G", "40 B parameters", "40 Gparams", "40 bn")),
+    (2.25, "GiB", ("2.25", "2304 MiB", "2.42 GB", "2.416e9", "2 1/4", "2¼", "2+1/4")),
+    (6, "", ("6D", "S=6D", "S = 6 D", "6 times", "6x", "6×", "6,0", "2x3", "x6", "a factor of 6", "six", "6-fold")),
+    (6, "", ("8 - 2", "(1+2)*2", "index 6", "6 times longer", "6 FLOPs per byte", "600%", "+500%", "500% more", "6:1")),
+    (180, "days", ("180d", "180 Days.", "~ 180", "4320 hrs", "0.493 years", "5.91 months", "180 ± 9", "roughly 180")),
     (60, "TB", ("60 terabytes", "60000 GB", "6e13")),
-    (0.3, "", ("30%", "3/10", ".3")),
-    (3.35, "TB/s", ("3350 GB/s", "3.35 terabytes per second")),
+    (0.5, "", ("50%", "5/10", ".5", "50 percent", "half", "0.5 of the peak")),
+    (3.35, "TB/s", ("3350 GB/s", "3.35 terabytes per second", "3.35 TBps")),
     (1.5, "s", ("1500 ms",)),
     (5000, "Hz", ("5 kHz", "5000", "5000 hz")),
 ]
 JUDGED = [
     *((right, unit, typed, RIGHT_ANSWER) for right, unit, spellings in SPELLED for typed in spellings),
     (1.5, "s", "1 min", SMALLER),
+    (13.6, "min", "817", SMALLER),  # not seconds
     (180, "days", "-180", "✗ No, the answer is positive."),
     (180, "days", "60 GB", OTHER_UNIT.format("days")),
     (6, "", "6 GB", "Give a number, without a unit."),
+    (0.4, "", "40", "Write a share as 12% or 0.12."),
+    (40, "billion parameters", "40 GB", OTHER_UNIT.format("billion parameters")),
     (4e6, "B", "3.8e6x", OTHER_UNIT.format("B")),
-    (4e6, "B", "many", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."),
+    *((4e6, "B", typed, NO_NUMBER) for typed in ("many", "log(4)", "-")),
     (4e6, "B", "1e6", "✗ Elements."),
     (4e6, "B", "4e9", SMALLER),
     (4e6, "B", "3.8e6", "✗ Close, but not close enough: within 1% is right."),
@@ -87,7 +92,7 @@ JUDGED = [
 
 def test_quantities_are_compared(browser: Any, page: Path) -> None:
     about = "{right: [right, right], within: 0.01, unit, slips: [[1e6, 'Elements.']]}"
-    verdict = f"([right, unit, typed]) => page.judged(typed, 'How many, in units of D?', {about})[1]"
+    verdict = f"([right, unit, typed]) => page.judged(typed, 'How many FLOPs per byte?', {about})[1]"
     verdicts = ask(browser, f"arguments[0].map({verdict})", JUDGED)
     assert [(case, said) for case, said in zip(JUDGED, verdicts, strict=True) if said != case[3]] == []
 

@@ -5,14 +5,13 @@ page.questionsFirst = (() => {
   const { $, stored, storedHere } = page, choice = stored("questions first", "all lectures:"), box = $("questions-first");
   const questions = [...document.querySelectorAll(".ask")];
   const kept = (question, what) => storedHere(`${what} ${question.dataset.asked}`, question);
-  const masked = ({ dataset: { asked }, nextElementSibling: after }) => (after?.dataset.follows === asked ? [after] : []);
   const open = (question, isOpen) => {
-    for (const after of masked(question)) {
-      after.classList.toggle("shown", isOpen);
-      for (const mask of after.querySelectorAll(".mask")) {
-        if (!mask.children.length) mask.innerHTML = `<span>${mask.innerHTML}</span>`;  // it is hidden, the mask is not
-        if (!mask.closest("summary")) Object.assign(mask, isOpen ? { role: null, tabIndex: -1, ariaLabel: null } : { role: "button", tabIndex: 0, ariaLabel: "Hidden until you answer the question. Show" });  // a summary can be pressed already
-      }
+    const after = question.nextElementSibling;
+    if (after?.dataset.follows !== question.dataset.asked) return;
+    after.classList.toggle("shown", isOpen);
+    for (const mask of after.querySelectorAll(".mask")) {
+      if (!mask.children.length) mask.innerHTML = `<span>${mask.innerHTML}</span>`;  // it is hidden, the mask is not
+      if (!mask.closest("summary")) Object.assign(mask, isOpen ? { role: null, tabIndex: -1, ariaLabel: null } : { role: "button", tabIndex: 0, ariaLabel: "Hidden until you answer the question. Show" });  // a summary can be pressed already
     }
   };
   const draw = () => {
@@ -42,70 +41,74 @@ page.questionsFirst = (() => {
   return { toggle, pass, open };
 })();
 
-// Quantities that readers type: "560 GB", "5.6e11", "5.6·10^11", "1,120,000", "3/4", "12%", "2^30", "144 days", "~40", "40x",
-// "40,5", "S = 6D". A comma before three digits groups them, unless only a 0 is before it.
+// Quantities that readers type: "560 GB", "5.6·10^11", "1,120,000", "3/4", "12%", "2^30", "about 144 days", "40x", "40,5", "S = 6D",
+// "1000 - 64", "175 to 185", "twice", "13½". A comma before three digits groups them, unless only a 0 is before it. What is before
+// the first number does not count, nor do words after it that are no units.
 //
-//     page.readings("40B", "billion parameters")   [40]: what it may mean, in the unit asked for; [] if it has another unit
+//     page.readings("40B", "billion parameters")   [40, …]: what it may mean, in the unit asked for; [] if it has another unit
 //     page.parsed("many", "GB")                    the first of them; NaN if it is no number
 {
-  const SIZES = { thousand: 1e3, million: 1e6, billion: 1e9, trillion: 1e12, kilo: 1e3, mega: 1e6, giga: 1e9, tera: 1e12, peta: 1e15,
+  const SMALL = { m: 1e-3, µ: 1e-6, μ: 1e-6, u: 1e-6, n: 1e-9, p: 1e-12 };
+  const SIZES = { thousand: 1e3, million: 1e6, billion: 1e9, bn: 1e9, trillion: 1e12, kilo: 1e3, mega: 1e6, giga: 1e9, tera: 1e12, peta: 1e15,
     kibi: 2 ** 10, mebi: 2 ** 20, gibi: 2 ** 30, tebi: 2 ** 40, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40,
-    k: 1e3, K: 1e3, M: 1e6, G: 1e9, B: 1e9, b: 1e9, T: 1e12, P: 1e15, E: 1e18, m: 1e-3, µ: 1e-6, μ: 1e-6, u: 1e-6, n: 1e-9, p: 1e-12 };
-  const UNITS = { "%": [0.01, ""], x: [1, ""], "×": [1, ""], time: [1, ""], fold: [1, ""], "-fold": [1, ""], s: [1, "s"], sec: [1, "s"], second: [1, "s"],
-    min: [60, "s"], minute: [60, "s"], h: [3600, "s"], hour: [3600, "s"], d: [86400, "s"], day: [86400, "s"], week: [604800, "s"], year: [31557600, "s"],
-    B: [1, "B"], byte: [1, "B"], bit: [1 / 8, "B"], FLOP: [1, "FLOP"], flop: [1, "FLOP"], dollar: [1, "usd"] };
-  // [factor, dimension] of a unit's word, which may have a prefix; undefined if it is none.
-  const known = (word) => [word, word.replace(/s$/, "")].map((one) => UNITS[one]).find(Boolean);
-  const prefixed = (word) => {
-    if (known(word)) return known(word);
-    for (const [prefix, size] of Object.entries(SIZES)) {
-      const unit = word.startsWith(prefix) && !word.startsWith("b") && known(word.slice(prefix.length));
-      if (unit && unit[1]) return [size * unit[0], unit[1]];
+    k: 1e3, K: 1e3, M: 1e6, G: 1e9, B: 1e9, b: 1e9, T: 1e12, P: 1e15, E: 1e18 };
+  const TIMES = { s: 1, sec: 1, second: 1, min: 60, minute: 60, h: 3600, hr: 3600, hour: 3600, d: 86400, day: 86400, week: 604800, month: 2629800, y: 31557600, yr: 31557600, year: 31557600 };
+  const UNITS = { ...Object.fromEntries(Object.entries(TIMES).map(([name, seconds]) => [name, [seconds, "s"]])), "%": [0.01, ""], percent: [0.01, ""], pct: [0.01, ""],
+    x: [1, ""], "×": [1, ""], time: [1, ""], fold: [1, ""], B: [1, "B"], byte: [1, "B"], bit: [1 / 8, "B"], FLOP: [1, "FLOP"], flop: [1, "FLOP"], dollar: [1, "usd"], usd: [1, "usd"] };
+  const WORDS = { half: "1/2", third: "1/3", quarter: "1/4", twice: "2", double: "2", thrice: "3", triple: "3", one: "1", two: "2", three: "3", four: "4",
+    five: "5", six: "6", seven: "7", eight: "8", nine: "9", ten: "10", "½": "+1/2", "⅓": "+1/3", "¼": "+1/4", "¾": "+3/4" };
+  const OTHERS = /[\p{L}\d]\(|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|teen|hundred/iu;  // functions and words that are not read
+  const single = (word) => word.replace(/s$/, ""), small = (word) => (word.length > 2 ? word.toLowerCase() : word);
+  const spelt = (word, table) => table[word] ?? table[single(word)] ?? table[small(word)] ?? table[single(small(word))];
+  // [factor, dimension] of a word, which may have a prefix, as may any word of the unit asked for: "kHz"; undefined if it is no unit.
+  const ofWord = (word, asked) => {
+    const known = spelt(word, UNITS), bytes = /^([kmgt])(i?)b$/i.exec(word);
+    if (known || bytes) return known ?? [SIZES[bytes[1].toUpperCase() + bytes[2]], "B"];
+    for (const [prefix, size] of /^b/i.test(word) ? [] : Object.entries({ ...SIZES, ...SMALL })) {
+      const rest = word.startsWith(prefix) ? word.slice(prefix.length) : "", unit = spelt(rest, UNITS);
+      if (unit?.[1]) return [size * unit[0], unit[1]];
+      if (rest.length > 1 && ` ${asked}`.toLowerCase().includes(` ${single(rest.toLowerCase())}`)) return [size, ""];
     }
-    return /^[kmgt]i?b$/.test(word) ? prefixed(word[0].toUpperCase() + word.slice(1, -1) + "B") : undefined;
   };
-  const ofWord = (word) => {
-    const [over, under] = word.split("/").map((one) => prefixed(one) ?? [1, one.toLowerCase().replace(/s$/, "")]);
-    return under ? [over[0] / under[0], `${over[1]}/${under[1]}`] : over;
+  const ofUnit = (text, asked) => {
+    const [over, under] = text.split("/"), unit = ofWord(over, asked), of = ofWord(under ?? "", asked) ?? [1, single(under ?? "")];
+    return unit && under ? [unit[0] / of[0], `${unit[1]}/${of[1]}`] : unit;
   };
-  // "billion parameters": [1e9, "parameter"]; without a unit the dimension is null. A last "B" is a byte where bytes are asked for.
-  const measured = (text, isUnit) => {
+  // "billion parameters": [1e9, null], as it has no unit; `size` and `of` are those of the unit asked for.
+  const measured = (text, asked, [size, of] = [1, "B"]) => {
+    const words = (of?.endsWith("/s") ? text.replace(/ps$|(?<=FLOP)s$/i, "/s") : text).replace(/^(?:an? |[-\s])+/, "").replace(/\s*\/\s*| (?:per|an?) /g, "/");
     let factor = 1;
-    const words = text.split(/\s+/).filter(Boolean);
-    while (words.length && words[0] in SIZES && !(words.length === 1 && isUnit(prefixed(words[0])?.[1]))) factor *= SIZES[words.shift()];
-    const [size, of] = words.length ? ofWord(words.join(" ").replace(/ (?:per|a|an) /, "/")) : [1, null];
-    return [factor * size, of];
+    for (const word of words.split(/[\s.,!?)]+/)) {
+      const multiplier = spelt(word, SIZES) ?? (size === 1 ? SMALL[word] : undefined), unit = ofUnit(word, asked);
+      if (!multiplier || (/^b$/i.test(word) && /^B/.test(of))) return unit ? [factor * unit[0], unit[1]] : [factor, null];
+      factor *= multiplier;
+    }
+    return [factor, null];
   };
   const numberIn = (text) => {  // [its value, what follows it]
-    const superscript = (all) => `^${[...all].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).map((at) => (at ? at - 1 : "-")).join("")}`;
-    let rest = text.trim().replace(/^(?:\p{L}+\s*=|[~≈∼]|about)\s*/iu, "").replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/[−–]/g, "-")
+    let rest = OTHERS.test(text) ? "" : text.replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, (all) => `^${[...all].map((c) => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)]).join("")}`).replace(/[−–]/g, "-").replace(/±\s*[\d.,]+/g, "")
+      .replace(/fold\b/g, " fold").replace(/[½⅓¼¾]|[a-z]+/gi, (word) => spelt(word, WORDS) ?? word)
       .replace(/(?<![\d.,])(\d+),(\d+)(?![\d.,])/g, (all, whole, part) => (part.length !== 3 || whole === "0" ? `${whole}.${part}` : all))
-      .replace(/(\d)[,_'\s](?=\d{3}(?!\d))/g, "$1");
-    const BY = /^(?:[·*/]|[x×](?=\s*[-+.\d]))/, NUMBER = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)/i;
+      .replace(/(?<![\d.])\d+(\.\d{3}){2,}/g, (all) => all.replaceAll(".", "")).replace(/(\d)[,_'’\s](?=\d{3}(?!\d))/g, "$1").replace(/(\d)\s+(?=\d\d?\/\d)/g, "$1+").replace(/^[^\d(]*?(?=[-+]?\.?\d|\()/, "");
+    const read = (pattern) => { const found = rest.match(pattern); rest = rest.slice(found?.[0].length ?? 0).trimStart(); return found?.[0]; };
+    const chain = (next, pattern, combined) => () => { let value = next(); for (let by; (by = read(pattern));) value = combined(value, by, next()); return value; };
     const factor = () => {
-      const found = rest.match(NUMBER);
-      if (!found) return NaN;
-      rest = rest.slice(found[0].length).trimStart();
-      const power = rest.match(/^(?:\^|\*\*)\s*(-?\d+(?:\.\d+)?)/);
-      if (power) rest = rest.slice(power[0].length).trimStart();
-      return power ? Number(found[0]) ** Number(power[1]) : Number(found[0]);
+      const open = read(/^\(/), value = open ? sum() : Number(read(/^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?/i) ?? NaN);
+      if (open) read(/^\)/);
+      return value ** Number(read(/^(?:\^|\*\*)\s*-?\d+(?:\.\d+)?/)?.replace(/^[*^\s]+/, "") ?? 1);
     };
-    let value = factor();
-    for (let by = rest.match(BY); by; by = rest.match(BY)) {
-      rest = rest.slice(by[0].length).trimStart();
-      value = by[0] === "/" ? value / factor() : value * factor();
-    }
-    return [value, rest];
+    const product = chain(factor, /^(?:[·*/:]|[x×])(?=\s*[-+.\d(])/, (a, by, b) => (/[/:]/.test(by) ? a / b : a * b));
+    const sum = chain(product, /^(?:[-+]|to|or)(?=\s*[.\d(])/,  // "175-185" and "175 to 185" are ranges, "40 to 1" is a ratio
+      (a, by, b) => (by === "+" ? a + b : b >= a ? (a + b) / 2 : by === "-" ? a - b : a / b));
+    return [sum(), rest];
   };
-  page.readings = (text, unit, question = "") => {
-    const words = (unit ?? "").split(/[\s/]+/).filter((one) => one && !(one in SIZES) && !prefixed(one)).map((one) => one.replace(/s$/, ""));
-    for (const one of words) UNITS[one] = [1, one.toLowerCase()];  // any unit asked for takes prefixes: kHz
-    const [value, rest] = numberIn(text), [asked, dimension] = measured(unit ?? "", Boolean), [factor, of] = measured(rest, (one) => one && one === dimension);
-    if (Number.isNaN(value)) return [NaN];
-    const inUnit = (value * factor) / asked;
-    if (of === null) return rest ? [inUnit, value * factor] : [value, inUnit];
-    if (of === (dimension ?? "")) return [inUnit];
-    return new RegExp(`(?<!\\p{L})${rest.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}(?!\\p{L})`, "u").test(question) ? [value] : [];
+  page.readings = (text, unit = "", question = "") => {
+    const [asked, dimension] = measured(unit, ""), [number, rest] = numberIn(text), [factor, of] = measured(rest, unit, [asked, dimension]);
+    const isMore = /%|percent/i.test(rest) && (/^\s*\+/.test(text) || /more|longer|slower|faster|larger|higher/.test(rest)), value = number * factor + isMore;
+    if (Number.isNaN(number)) return [NaN];
+    if (of === null) return dimension === "s" ? [value] : rest && factor !== 1 ? [value / asked, value] : [value, value / asked];
+    if (of === (dimension ?? "")) return [value / asked];
+    return !unit && of.includes("/") && of.split("/").every((one) => new RegExp(`\\b${one}`, "i").test(question)) ? [value] : [];  // "16 FLOP/byte"
   };
   page.parsed = (text, unit) => page.readings(text, unit)[0] ?? NaN;
 }
@@ -118,10 +121,11 @@ page.checkAnswers = () => {
   // The state and the words for what was typed.
   const judged = page.judged = (text, question, { right: [low, high], within, unit, slips }) => {
     const values = page.readings(text, unit, question), [value] = values, slip = slips.find(([wrong]) => values.some((one) => near(one, wrong, wrong, within)));
-    if (!values.length) return ["", unit ? `Give it in ${unit}.` : "Give a number, without a unit."];
+    if (!values.length) return ["", unit && unit !== "times" ? `Give it in ${unit}.` : "Give a number, without a unit."];
     if (Number.isNaN(value)) return ["", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."];
     if (values.some((one) => near(one, low, high, within))) return ["right", "✓ Right."];
     if (slip) return ["wrong", `✗ ${slip[1]}`];
+    if (!unit && near(value / 100, low, high, within)) return ["", "Write a share as 12% or 0.12."];
     if (value * low < 0) return ["wrong", `✗ No, the answer is ${low > 0 ? "positive" : "negative"}.`];
     const ratio = Math.abs(value / low);
     if (ratio > 0.67 && ratio < 1.5) return ["wrong", `✗ Close, but not close enough: ${within ? `within ${Number((100 * within).toPrecision(3))}% is right.` : "the exact number is required."}`];
