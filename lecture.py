@@ -608,8 +608,6 @@ def range_and_digits() -> None:
         largest, _, smallest, eps = limits(FORMATS[name]).values()  # @stepover
         rows.append((name, (1 + sum(FORMATS[name][:2])) / 8, largest, smallest, eps))
     assert [row[1] for row in rows] == [4, 2, 2, 1, 0.5]  # @hide
-    stored = [torch.tensor(0.01, dtype=dtype).view(torch.int16).item() for dtype in (torch.bfloat16, torch.float16)]
-    assert stored == [encode(0.01, FORMATS[name]) for name in ("bf16", "fp16")]  # torch's bits @stepover
     table(rows, ["format", "bytes", "largest", "smallest above 0", "eps"])
     text(
         "bf16 is the first half of fp32. Numbers in fp8 and fp4 need a scale that a group of them shares (section 12)."
@@ -682,6 +680,8 @@ def all_formats() -> None:
         smallest = torch.tensor([1], dtype=integers[dtype.itemsize]).view(dtype).double().item()
         known = torch.finfo(dtype)
         assert [*limits(FORMATS[name]).values()] == [known.max, known.smallest_normal, smallest, known.eps]
+    stored = [torch.tensor(0.01, dtype=dtype).view(torch.int16).item() for dtype in (torch.bfloat16, torch.float16)]
+    assert stored == [encode(0.01, FORMATS[name]) for name in ("bf16", "fp16")]  # torch's bits @stepover
     link("https://arxiv.org/abs/2209.05433", "FP8 Formats for Deep Learning", authors="Micikevicius et al.", date=2022)
 
 
@@ -1379,7 +1379,7 @@ def two_more_reasons() -> None:
     filled_s = 2 * 1024**3 / (H100_BF16 * tiles / 132)  # if only so many compute @inspect filled_s [s]
     assert (tiles, round(filled_s * 1e6, 1)) == (32, 9.0)
     assert known_machine("NVIDIA H100 80GB HBM3").multiprocessors == 132  # @hide
-    text("So choose sizes that are multiples of 128, and large; and fewer, larger operations.")
+    text("So choose large sizes, multiples of 128, and few operations.")
 
 
 def a_batch_shares_the_weights() -> None:
@@ -1658,12 +1658,11 @@ def exactly_six() -> None:
             "more": "To look up a row of the embedding has no product.",
         },
     )
-    batch, width, outputs = 32, 64, 16
-    w1, w2 = (torch.randn(width, n, requires_grad=True) for n in (width, outputs))
-    rows = torch.randn(100, width, requires_grad=True)  # an embedding: 100 rows, one for each token
-    tokens = torch.randint(100, (batch,))
+    w1, w2 = (torch.randn(64, n, requires_grad=True) for n in (64, 16))
+    rows = torch.randn(100, 64, requires_grad=True)  # an embedding: 100 rows, one for each token
+    tokens = torch.randint(100, (32,))
     products = count(lambda: (rows[tokens] @ w1 @ w2).sum().backward()).flops_by_operator["aten.mm"]
-    per_parameter = products / batch / (w1.numel() + w2.numel())  # and token @inspect per_parameter
+    per_parameter = products / 32 / (w1.numel() + w2.numel())  # and token @inspect per_parameter
     assert per_parameter == 6
 
 
@@ -2536,7 +2535,7 @@ def mixed_precision() -> None:
     """Mixed precision"""
     text(
         "Which numbers may have 16, 8 or 4 bits? Half the bits mean half the bytes to move and, up to B200, twice the "
-        "peak. *Mixed precision* multiplies in few bits, sums in fp32, and keeps what takes small steps in fp32."
+        "peak. *Mixed precision* multiplies in few bits, and keeps in fp32 sums and what takes small steps."
     )
     note("Six minutes. Start with the hundred updates and take bets. Then one outlier and four bits.")
     updates_that_vanish()
@@ -2761,8 +2760,7 @@ def autograd_keeps_inputs() -> None:
 
     with saved_tensors_hooks(keep, lambda t: t):
         nn.functional.mse_loss(tiny(x), y)
-    numbers = sum(saved)  # @inspect saved numbers
-    assert saved == [8, 8, 8, 2, 2]
+    assert saved == [8, 8, 8, 2, 2]  # @inspect saved
     text(
         "The inputs of three layers, and the predictions and targets of the loss. Under `torch.no_grad()` it is "
         "nothing."
@@ -2863,7 +2861,6 @@ def two_steps() -> None:
     peaks = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect peaks [B]
     assert [max(step[1]) for step in (first, second)] == peaks  # both in the backward pass
     assert peaks[1] - peaks[0] == state_bytes and round(state_bytes / 459_392, 2) == 8  # bytes per parameter
-    text("**A job that survives its first step can run out of memory in its second.**")
 
 
 def bytes_of_two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int]:
