@@ -15,8 +15,8 @@ from trace_tools.machines.peaks import known_machines, leading_peak
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeLine, CodeListing, CodeRow, Execution
 from trace_tools.pages.margin import execution_facts, margin_notes
-from trace_tools.pages.section_charts import section_points
-from trace_tools.presentation.charts.roofline import RoofPoint
+from trace_tools.pages.section_charts import operations
+from trace_tools.presentation.report import Bar
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Value, Work
 
 CPU = Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 2e11, "best of 3"), Peak("memory", 4e10, "copies")])
@@ -34,9 +34,9 @@ def facts_of(execution: Execution) -> dict[str, str]:
     return dict(execution_facts(execution))
 
 
-def points_of(executed: Execution) -> list[RoofPoint]:
-    row = CodeRow((CodeLine(1, "x @ w"),), "L1", executions=(executed,))
-    return list(section_points([CodeListing((row,))]))
+def operations_of(executed: Execution) -> list[Bar]:
+    row = CodeRow((CodeLine(1, "x @ w  # a product"),), "L1", executions=(executed,))
+    return list(operations([CodeListing((row,))]))
 
 
 def test_a_measuring_step_has_the_rate_of_one_call() -> None:
@@ -53,17 +53,21 @@ def test_a_measuring_step_has_the_rate_of_one_call() -> None:
     assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls, the whole statement"].startswith(
         "1 s"
     )
-    [point] = points_of(executed)
-    assert (point.intensity, point.flops_per_second) == (200.0, executed.rates[0].per_second)
-    assert (point.dtype, point.name) == ("float32", "x @ w")
+    assert operations_of(executed) == [
+        Bar("x @ w", pytest.approx(0.5), "50%", "at 200 FLOP/byte, under the float32 peak", "#L1")
+    ]
 
 
 def test_several_measurements_have_separate_rates() -> None:
-    fast, slow = (Measured([seconds] * 3, 1_000, 500, 500, "float32") for seconds in (1e-06, 2e-06))
+    work: list[Work] = [("aten.add", "float32", 100, 900), ("aten._mm", "float32", 900, 100)]
+    fast, slow = (Measured([seconds] * 3, 1_000, 500, 500, "float32", work=work) for seconds in (1e-06, 2e-06))
     executed = execution_of(measured=[fast, slow], harness=True)
     assert [(r.call, r.per_second) for r in executed.rates if r.name == "FLOP/s"] == [(1, 1e9), (2, 5e8)]
     assert executed.timing is not None and executed.timing.clock == "host"
-    assert [point.name for point in points_of(executed)] == ["1: x @ w", "2: x @ w"]
+    by_bytes = [(bar.label, bar.number, bar.soft) for bar in operations_of(executed)]
+    assert by_bytes == [("add", f"{share}%", "at 1 FLOP/byte, under the bandwidth") for share in ("2.5", "1.2")]
+    by_flops = replace(executed, machine=replace(CPU, peaks=[Peak("float32", 1e9, "t"), Peak("memory", 4e10, "t")]))
+    assert [bar.label for bar in operations_of(by_flops)] == ["mm", "mm"]
     facts = facts_of(executed)
     assert facts["1: time a call"].startswith("1 µs") and facts["2: time a call"].startswith("2 µs")
     [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
@@ -73,7 +77,7 @@ def test_several_measurements_have_separate_rates() -> None:
 @each("measurements", [None, []])
 def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] | None) -> None:
     executed = execution_of(host_ns=[SECOND] * 3, measured=measurements, harness=True)
-    assert executed.rates == () and points_of(executed) == []
+    assert executed.rates == () and operations_of(executed) == []
     assert says(facts_of(executed)["rate"], "none: ", "`measure`", "`count`")
     assert not {"intensity", "achieved"} & facts_of(executed).keys()
     counting = execution_of(measured=measurements, harness=True, meters=replace(MATMUL, uncounted=["aten.sort"]))
@@ -96,7 +100,7 @@ def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] |
 def test_short_unsteady_or_compiled_steps_have_no_rate(changes: dict[str, Any], reason: str) -> None:
     executed = execution_of(**changes)
     assert executed.rates == () and facts_of(executed)["rate"] == "none: " + reason
-    assert points_of(executed) == []
+    assert operations_of(executed) == []
 
 
 def test_steady_times_of_operators_make_rates() -> None:
@@ -113,7 +117,7 @@ def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int])
     """The note next to the line names them even if the time is too short or too unsteady for a rate."""
     executed = execution_of(host_ns=samples_ns, meters=UNCOUNTED)
     facts = facts_of(executed)
-    assert executed.rates == () and points_of(executed) == []
+    assert executed.rates == () and operations_of(executed) == []
     assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["no FLOP formula"]
     assert not {"intensity", "achieved", "rate"} & facts.keys()
     [time, uncounted] = margin_notes(CodeRow((), "L1", executions=(executed, executed)))[:2]
@@ -244,18 +248,18 @@ def test_times_of_statements_include_omitted_executions_and_those_of_callees() -
         recording.step(train, "for step", host_ns=[10, 20, 30])
         step = recording.step(train, "loss", host_ns=[100 * (turn + 1)])
         for _ in range(99):  # `model` calls itself
-            step = recording.step(recording.frame("model", step), "return x", host_ns=[7, 9, 8])
+            meters = Meters(live_bytes=4_096, peak_bytes=1_024 * (turn + 1))
+            step = recording.step(recording.frame("model", step), "return x", host_ns=[7, 9, 8], meters=meters)
     recording.omit(train, "loss", 40, 4_000)
     recording.step(train, "done", cold_ns=[5])
     recording.step(train, "done", host_ns=[1_000], suspended=True)
     [section] = make_document(recording.trace()).sections
-    header, loss, done = section.times
-    assert (header.code, header.line, header.anchor) == ("for step in range(3):", 6, "L6")
-    assert (header.ns, header.executions) == (3 * 20, 3)
-    assert (loss.ns, loss.executions) == (100 + 200 + 300 + 4_000, 43)
-    assert (done.ns, done.executions) == (5, 2)
+    header, loss, done = section.costs
+    assert (header.label, header.anchor, header.is_code) == ("for step in range(3):", "L6", True)
+    assert (header.ns, loss.ns, done.ns) == (3 * 20, 100 + 200 + 300 + 4_000, 5)
+    assert (header.peak_bytes, loss.peak_bytes) == (0, 4_096)  # of what it called
     [inside] = loss.inside
-    assert (inside.code, inside.ns, inside.executions) == ("return x", 3 * 8, 3)
+    assert (inside.label, inside.ns, inside.peak_bytes) == ("return x", 3 * 8, 4_096)
     for _ in range(DEEPEST - 1):
         [inside] = inside.inside
     assert not inside.inside

@@ -23,14 +23,14 @@ from trace_tools.diff.difference import Difference
 from trace_tools.diff.report import difference_report
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.presentation.report import (
-    Chart,
+    Bar,
+    Bars,
     Content,
     Form,
     Grid,
     Part,
     Phrase,
     Report,
-    figure_files,
     html,
     markdown,
     terminal,
@@ -79,11 +79,19 @@ def test_every_format_shows_the_whole_tree_in_order(form: Form) -> None:
     assert order == sorted(order)
 
 
-def test_figures_are_embedded_in_html_and_linked_in_markdown() -> None:
-    drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0"/></svg>'
-    report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
-    assert drawn in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
-    assert list(figure_files(report.parts)) == ["figures/roofs.svg"]
+def test_bars_are_text_in_html_and_in_markdown() -> None:
+    rows = [
+        Bar("A <part>", 1, "2 s", link="#p", is_code=False),
+        Bar("f(`x|y`)", 0.5, "1 s", "at 2 FLOP/byte", depth=1),
+    ]
+    report = Report("l", "", [Part("Figures", [Bars("p-time", "The finding", rows, "A caption")], "figures")])
+    page, text = html(report), markdown(report)
+    assert '<figure id="figure-p-time"' in page and "<h3>The finding</h3>" in page and "A caption" in page
+    assert '<li class="d0"><span><a href="#p">A &lt;part&gt;</a></span>' in page and "<b>2 s</b>" in page
+    assert "<code>f(`x|y`)</code> <small>at 2 FLOP/byte</small></span>" in page and 'width="50.0%"' in page
+    assert "### The finding\n" in text and "*A caption*" in text
+    assert f"| A \\<part\\> | {'█' * 24} | 2 s |\n" in text
+    assert f"| &emsp;``f(`x\\|y`)`` at 2 FLOP/byte | {'█' * 12} | 1 s |" in text
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -100,12 +108,10 @@ def test_markdown_tables_have_as_many_cells_as_columns() -> None:
     times = {"a|`x`": 20_000, "b": 10_000, "c": 30_000}
     comparison = side_by_side(*(machine_trace(name, [ns]) for name, ns in times.items()))
     report = report_of(comparison, "md", csv="compare.csv")
-    text, files = markdown(report), figure_files(report.parts)
+    text = markdown(report)
     widths = [len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row.startswith("|")]
     assert set(widths) == {5, 8}  # quantities of three machines; the table of machines
     assert "● **10 µs** (× 0.5)" in text
-    assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
-    assert "figures/" not in markdown(report_of(comparison, "md"))  # a report on stdout has no files
 
 
 # --- hostile traces, and the pages' own policy ----------------------------------------------------

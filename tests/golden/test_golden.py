@@ -6,10 +6,9 @@ To trace the lecture again: copy it and its picture to an empty folder, run `pyt
 --device cpu --keep-going` there, copy `trace.yaml` back.
 
 Markdown and figures are compared byte by byte. HTML is compared without what is the same on every page (style, script,
-policy), without the figures of measurements, which are files as well, and without what a new version of a library may
-change in bytes only: the markup of highlighted code and of formulas, and plots below their title and description. The
-data of scripts is compared unpacked, without lower bounds, which change with each machine that `known_machines.yaml`
-learns.
+policy), and without what a new version of a library may change in bytes only: the markup of highlighted code and of
+formulas, and plots below their title and description. The data of scripts is compared unpacked, without lower bounds,
+which change with each machine that `known_machines.yaml` learns.
 """
 
 from __future__ import annotations
@@ -48,13 +47,12 @@ def golden_files() -> dict[str, str]:
 
 
 def plain(page: str) -> str:
-    """Return a page without style, script, policy, icon, figures of measurements, and markup in code and formulas."""
+    """Return a page without style, script, policy, icon, and markup in code and formulas."""
     page = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", page, flags=re.S)
     page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>\n|<link rel="icon".*?>\n', "", page)
     page = re.sub(
         r"<code>.*?</code>", lambda it: f"<code>{unescape(re.sub(r'<.*?>', '', it[0]))}</code>", page, flags=re.S
     )
-    page = re.sub(r'(<figure id="figure-.*?)<svg\b.*?</svg>', r"\1<svg></svg>", page, flags=re.S)
     return re.sub(r"<math\b.*?</math>", "<math></math>", without_plots(page), flags=re.S)
 
 

@@ -49,7 +49,7 @@ def notes() -> Trace:
     lines = [*LINES, "assert total < 1", "assert total"]
     recording, f = of_section("\n".join(lines))
     for line, noted in zip(lines, values, strict=False):
-        host_ns = [5_000_000] if line.startswith("x2") else [1_000]
+        host_ns = [5_000_000] if line.startswith(("x2", "x3")) else [1_000]
         recording.step(f, line, values=[*noted.items()], host_ns=host_ns)
     total = ("total", Value("int", 0))
     recording.step(f, "total =", values=[total])

@@ -183,10 +183,9 @@ def test_print_has_notes_in_the_margin_but_no_controls(browser: Any, site: Path)
 def test_figures_and_notes_on_a_phone(browser: Any, site: Path) -> None:
     page = site / "golden" / "01-computing.html"
     show(browser, page, NARROW, at="#figures")  # the anchor opens the folded figures
-    size = "parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
-    sizes = f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})"
-    until(lambda: bool(ask(browser, f"{sizes}.some(size => size)")))
-    assert min(size for size in ask(browser, sizes) if size) >= 10.95  # pixels
+    rows = "[...document.querySelectorAll('.bars li')].map(row => row.getBoundingClientRect())"
+    until(lambda: bool(ask(browser, f"{rows}.some(row => row.width)")))
+    assert {(row["left"], row["width"]) for row in ask(browser, rows)} == {(16, NARROW[0] - 32)}
     code, beside = note_beside_code(browser)
     assert beside["top"] >= code["bottom"] - 1 and beside["width"] > 300
     for size, width in ((WIDE, 640), (NARROW, 342)):  # each plot has a narrow and a wide drawing
@@ -263,7 +262,7 @@ def test_elements_are_shown_and_highlight_those_of_the_same_storage(browser: Any
     labels = ask(browser, "[...document.querySelectorAll('.storage')]")
     browser.execute_script(OVER, labels[0])
     assert len(labels) == 3 and ask(browser, LIT) == [labels[0].text.strip()] * 3
-    marks = "document.querySelectorAll('.drawn svg a[href*=\"#L\"]')"
+    marks = "document.querySelectorAll('.drawn a[href*=\"#L\"]')"
     mark = ask(browser, f"[...{marks}].find(mark => mark.textContent.includes('x2 = 2'))")
     browser.execute_script(OVER, mark)
     assert ask(browser, "[...document.querySelectorAll('.lit code')].map(it => it.textContent)") == ["x2 = 2"]

@@ -1,4 +1,4 @@
-"""Figures: positions are proportional to what they show, and all that is left out is said."""
+"""Figures: bars and positions are proportional to what they show, and all that is left out is said."""
 
 from __future__ import annotations
 
@@ -11,166 +11,69 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.messages import says
-from tests.presentation.reading import circles, places, read, words
-from trace_tools.analysis.rates import StatementTime
+from tests.presentation.reading import places, words
+from trace_tools.analysis.rates import StatementCost
 from trace_tools.presentation.charts import plot
-from trace_tools.presentation.charts.drawing import Drawing, Scale, binary_ticks, decades, fitted, marker, width_of
-from trace_tools.presentation.charts.flame import flame
-from trace_tools.presentation.charts.histogram import histogram
-from trace_tools.presentation.charts.memory import MemoryPoint, memory
+from trace_tools.presentation.charts.measured import memory_figure, roof_figure, rows_of, time_figure
 from trace_tools.presentation.charts.plot import describe, figure
-from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
 from trace_tools.presentation.charts.svg import standalone
+from trace_tools.presentation.report import Bar
 from trace_tools.presentation.storage import places as storage_places
 from trace_tools.presentation.storage import storage
-from trace_tools.trace.model import Machine, Peak, Plot, Scalar, Series, Statistics, Tensor
+from trace_tools.trace.model import Plot, Scalar, Series, Tensor
+
+# --- what was measured ---
+
+MIB = 2**20
 
 
-def described(root: Element) -> str:
-    return root.get("aria-label") or ""
+def cost(label: str, ns: int, mib: int = 0, inside: tuple[StatementCost, ...] = ()) -> StatementCost:
+    """Return the cost of a statement, or of a part of the text, whose label has a capital."""
+    return StatementCost(label, label[0], label.islower(), ns, mib * MIB, inside)
 
 
-def links(root: Element) -> list[str | None]:
-    return [link.get("href") for link in root.iter("a")]
+def test_time_has_the_longest_rows_in_the_order_of_the_run() -> None:
+    costs = [cost("First", 6_000_000, inside=(cost("deep()", 3_000_000), cost("f()", 40_000))), cost("b()", 2_000_000)]
+    [figure] = time_figure("p", rows_of(costs), "c")
+    assert (figure.name, figure.title, figure.caption) == ("p-time", "“First” takes 75% of 8 ms", "c")
+    assert [(bar.label, bar.depth, bar.is_code, bar.link) for bar in figure.rows] == [
+        ("First", 0, False, "#F"),
+        ("deep()", 1, True, "#d"),
+        ("b()", 0, True, "#b"),
+    ]
+    assert [(bar.share, bar.number) for bar in figure.rows] == [(1, "6 ms"), (0.5, "3 ms"), (1 / 3, "2 ms")]
+    many = [cost(f"f{n}()", 1_000_000 + n) for n in range(40)]
+    [figure] = time_figure("p", rows_of(many, "page.html"), "")
+    assert [bar.label for bar in figure.rows] == [f"f{n}()" for n in range(28, 40)]
+    assert {bar.link for bar in figure.rows} == {"page.html#f"}
+    for none in ([], [cost("a()", 9_000_000)], [cost("a()", 400_000), cost("b()", 500_000)]):
+        assert not list(time_figure("p", rows_of(none), ""))
 
 
-# --- what figures consist of ---
+def test_memory_has_parts_and_the_statements_that_needed_more_than_those_before() -> None:
+    inside = (cost("x = 1", 0, 32), cost("y = 2", 0, 32), cost("z = 3", 0, 64), cost("del x", 0, 48))
+    [figure] = memory_figure("p", [cost("Large", 0, 64, inside), cost("Small", 0, 16, (cost("u = 4", 0, 16),))])
+    assert figure.title == "“Large” takes the most memory: 64 MiB"
+    assert [(bar.label, bar.share, bar.number) for bar in figure.rows] == [
+        ("Large", 1, "64 MiB"),
+        ("x = 1", 0.5, "32 MiB"),
+        ("z = 3", 1, "64 MiB"),
+        ("Small", 0.25, "16 MiB"),
+        ("u = 4", 0.25, "16 MiB"),
+    ]
+    small = [StatementCost("a", "", True, 1, 3_000), StatementCost("b", "", True, 1, 4_000)]
+    for none in ([], [cost("Large", 0, 64)], small):
+        assert not list(memory_figure("p", none))
 
 
-def test_lecture_text_is_escaped_shortened_and_coordinates_are_rounded() -> None:
-    drawing = Drawing(100, 50)
-    with drawing.linked('#a"b', "<tip>"):
-        drawing.text((1 / 3, 2), "<b>&", size=11)
-    root = read(drawing.svg("d"))
-    assert words(root) == ["<b>&"] and next(root.iter("text")).get("x") == "0.3"
-    assert links(root) == ['#a"b'] and root.get("role") == "group"
-    assert [title.text for title in root.iter("title")] == ["<tip>"] and described(root) == "d"
-    assert fitted("matmul", width_of("matmul", 11), 11) == "matmul"
-    assert fitted("matmul", width_of("matm", 11) + 1, 11) == "mat…" and fitted("matmul", 5, 11) == ""
-
-
-def test_markers_ticks_and_scales() -> None:
-    shapes = set()
-    for n in range(4):
-        drawing = Drawing(10, 10)
-        marker(drawing, (5, 5), n)
-        shapes |= {e.get("d", "disc") for e in read(drawing.svg("d")) if e.tag in ("path", "circle")}
-    assert len(shapes) == 4
-    assert decades(1e-9, 1e9, 5) == [1e-9, 1e-5, 1e-1, 1e3, 1e7]
-    assert binary_ticks(5 * 2**20) == [0, 2**21, 2**22]
-    assert Scale(0, 10, 100, 200)(5) == 150
-    assert Scale(1, 10_000, 0, 400, log=True)(100) == pytest.approx(200)
-
-
-# --- where the time went ---
-
-
-def time(code: str, ns: int, line: int = 0, inside: tuple[StatementTime, ...] = (), anchor: str = "") -> StatementTime:
-    return StatementTime(code, line, anchor or (f"L{line}" if line else ""), ns, 1, inside)
-
-
-def test_blocks_are_as_wide_as_their_time_below_callers() -> None:
-    inside = time("a()", 600, 1, (time("deep", 300, 9),)), time("b()", 400)
-    root = read(flame(time("main", 1_000, inside=inside)))
-    main, a, deep, b = (
-        {k: float(v) for k, v in r.attrib.items() if k in ("x", "y", "width")} for r in root.iter("rect")
-    )
-    assert a["width"] + 1 == pytest.approx(0.6 * (main["width"] + 1), rel=0.01)
-    assert deep["width"] + 1 == pytest.approx(0.3 * (main["width"] + 1), rel=0.01)
-    assert b["x"] == pytest.approx(a["x"] + a["width"] + 1, rel=0.01)
-    assert main["y"] < a["y"] == b["y"] < deep["y"] and links(root) == ["#L1", "#L9"]
-    assert "line 1: a() · 600 ns, 60%" in [title.text for title in root.iter("title")]
-    overlapping = tuple(time(name, 1_000) for name in "abc")  # threads stay inside their caller
-    root = read(flame(time("main", 1_000, inside=overlapping)))
-    edges = [float(r.get("x", 0)) + float(r.get("width", 0)) for r in root.iter("rect")]
-    assert max(edges) <= float(root.get("width", 0))
-    assert not flame(time("main", 0))
-
-
-def test_bars_of_a_histogram_are_as_high_as_their_counts() -> None:
-    root = read(histogram(Statistics(-1, 1, histogram=[1, 0, 4, 2])))
-    bars = next(p.get("d", "") for p in root.iter("path"))
-    assert bars.count("M") == 3 and "v-48.0h" in bars and "v-24.0h" in bars and "v-12.0h" in bars
-    assert histogram(Statistics(0, 1)) is None
-
-
-# --- memory ---
-
-
-def test_the_line_follows_the_bytes_and_the_peak_is_labelled() -> None:
-    sizes = [(0, 0), (8192, 8192), (8192, 65536), (4096, 4096)]
-    points = [MemoryPoint(n, live, peak, f"line {10 + n}", f"#L{10 + n}") for n, (live, peak) in enumerate(sizes, 1)]
-    root = read(memory(points))
-    line = next(p for p in root.iter("path") if p.get("stroke", "none") != "none" and "H" in p.get("d", ""))
-    heights = [y for _, y in places(line.get("d", ""))]
-    low, high = max(heights), min(heights)
-    assert heights[-1] - low == pytest.approx((high - low) / 2, abs=0.11)  # 4 KiB of 8
-    assert "line 13: 64 KiB" in words(root) and says(described(root), "4 steps", "64 KiB", "line 13", "4 KiB")
-    many = [MemoryPoint(n, 4096, 10**9 if n == 77_777 else 4096, f"line {n}", None) for n in range(1, 100_001)]
-    text = memory(many)
-    assert len(text) < 60_000 and "line 77777" in text
-    assert not memory([MemoryPoint(1, 64, 64, "line 1", None)] * 3)
-
-
-# --- rooflines ---
-
-FLOAT32 = (("float32", 1e11),)
-
-
-def test_points_and_ridge_are_placed_logarithmically() -> None:
-    points = (RoofPoint(1, 1e9, "a", "#L1"), RoofPoint(100, 1e9, "b", "#L2"), RoofPoint(1, 1e10, "c", "#L3"))
-    root = read(roofline([Roof("cpu", FLOAT32, 1e10, points)]))
-    a, b, c = circles(root)[:3]
-    two_decades, one_decade = b[0] - a[0], a[1] - c[1]
-    assert a[1] == b[1] and a[0] == c[0] and two_decades > 0 < one_decade
-    roof = next(p for p in root.iter("path") if (p.get("d") or "").count("L") == 2)
-    ridge = places(roof.get("d", ""))[1]
-    assert ridge[0] - a[0] == pytest.approx(two_decades / 2, abs=0.3)  # 1e11 / 1e10: 10 FLOP/byte
-    assert c[1] - ridge[1] == pytest.approx(one_decade, abs=0.3)
-    assert links(root) == ["#L1", "#L2", "#L3"]
-
-
-def test_each_machine_has_its_roofs_and_is_described() -> None:
-    roofs = [Roof(f"m{n}", FLOAT32, 1e10, (RoofPoint(2, 1e9, "x", None),)) for n in range(3)]
-    roofs[1] = Roof("bare", (), None, ())  # it is not drawn, and the others keep their colours
-    root = read(roofline(roofs))
-    lines = [path for path in root.iter("path") if (path.get("d") or "").count("L") == 2 and path.get("fill") == "none"]
-    assert ["--s1" in lines[0].get("stroke", ""), "--s3" in lines[1].get("stroke", "")] == [True, True]
-    names = [f"{label}: float32 100 GFLOP/s; 1 step." for label in ("m0", "m2")]
-    assert [text for text in words(root) if ": " in text] == names
-    assert all(name in described(root) for name in names)
-    assert not roofline([Roof("m", FLOAT32, None, ())])
-    assert "float32 100 GFLOP/s." in roofline([Roof("m", FLOAT32, 1e10, ())])
-
-
-PEAKS = [Peak(*peak, "t") for peak in (("float32", 1e12), ("bfloat16", 9e12), ("int8", 2e13), ("memory", 1e11))]
-
-
-@each(
-    ("peaks", "dtypes", "expected", "bandwidth"),
-    [
-        (PEAKS, [None], ["bfloat16"], 1e11),
-        (PEAKS, ["float32"], ["float32", "bfloat16"], 1e11),
-        ([Peak("memory", None, "not in the table")], [None], [], None),
-    ],
-)
-def test_a_roof_has_only_the_peaks_that_its_points_need(
-    peaks: list[Peak], dtypes: list[str | None], expected: list[str], bandwidth: float | None
-) -> None:
-    points = [RoofPoint(1, 1e9, "a", dtype=dtype) for dtype in dtypes]
-    roof = roof_of("g", Machine("g", "g", "cuda", peaks=peaks), points)
-    assert [name for name, _ in roof.peaks] == expected and roof.bytes_per_second == bandwidth
-    assert ("no known peak" in described(read(roofline([roof])))) == (not expected)
-
-
-def test_a_step_far_below_its_roof_is_only_counted() -> None:
-    machine = Machine("g", "g", "cpu", peaks=[Peak("float32", 1e11, "t"), Peak("memory", 1e10, "t")])
-    near, toy = [RoofPoint(1, 5e9, "a"), RoofPoint(100, 9e10, "b")], RoofPoint(1, 9e4, "toy()", "#L9")
-    without_toy = read(roofline([roof_of("g", machine, near)]))
-    with_toy = read(roofline([roof_of("g", machine, [*near, toy])]))
-    assert circles(with_toy) == circles(without_toy)
-    [legend] = [text for text in words(with_toy) if says(text, "2 steps", "1 more", "thousandth")]
-    assert legend in described(with_toy)
+def test_operations_are_ordered_by_the_share_of_their_roof() -> None:
+    bars = [Bar(name, share, f"{share:.0%}", f"at {share}") for name, share in (("b", 0.5), ("c", 0.25), ("a", 0.75))]
+    [figure] = roof_figure("p", bars)
+    assert figure.title == "“a” reaches 75% of its roof, “c” 25%" and "100%" not in figure.caption
+    assert [(bar.label, bar.share) for bar in figure.rows] == [("a", 0.75), ("b", 0.5), ("c", 0.25)]
+    [figure] = roof_figure("p", [*bars, Bar("cached", 2, "200%", "at 2")])
+    assert [bar.share for bar in figure.rows] == [1, 0.375, 0.25, 0.125] and "Above 100%" in figure.caption
+    assert not list(roof_figure("p", [*bars[:2], bars[0]]))  # fewer than three different operations
 
 
 # --- storages ---

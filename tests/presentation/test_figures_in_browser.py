@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.pages.browsing import NARROW, WIDE, ask, resize, show
-from trace_tools.presentation.charts.drawing import width_of
+from trace_tools.presentation.charts.plot import width_of
 
 pytestmark = pytest.mark.slow
 
@@ -69,18 +69,45 @@ LENGTHS = """[...document.querySelectorAll("main svg text:not([transform], [tran
     .map((text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize), text.getComputedTextLength()])"""
 
 
+# Returns the faults of figures of measurements: text that is small or leaves its column, bars of different scales.
+BARS = r"""
+const faults = [];
+for (const bars of document.querySelectorAll("main .bars")) {
+  const frame = bars.getBoundingClientRect(), rows = [...bars.children];
+  if (frame.right > document.documentElement.clientWidth || !frame.width) faults.push("outside the window");
+  for (const row of rows) {
+    const [label, svg, number] = row.children, words = document.createRange();
+    words.selectNodeContents(label);
+    const one = words.getBoundingClientRect(), other = number.getBoundingClientRect();
+    const over = one.right > other.left + 1 && one.bottom > other.top && one.top < other.bottom;
+    if (over || other.right > frame.right + 1 || one.right > frame.right + 1) faults.push(["over", row.textContent]);
+    for (const part of row.querySelectorAll("span, a, small, code, b"))
+      if (parseFloat(getComputedStyle(part).fontSize) < 11) faults.push(["small", part.textContent]);
+    const room = svg.getBoundingClientRect(), bar = svg.firstChild.getBoundingClientRect();
+    const first = rows[0].children[1].getBoundingClientRect();
+    if (room.left !== first.left || Math.abs(room.width - first.width) > 0.1) faults.push(["scale", row.textContent]);
+    if (!(bar.width > 0 && bar.right < room.right + 0.1)) faults.push(["bar", row.textContent]);
+  }
+}
+return [faults, document.querySelectorAll("main .bars li").length];
+"""
+
+
 def test_text_in_figures_is_large_enough_and_overlaps_nothing(browser: Any, lecture_site: Path) -> None:
     """It is no wider than the program that places it estimates."""
     machine = min(lecture_site.glob("*/trace.yaml")).parent
     pages = [*sorted(machine.glob("*.html")), *sorted(lecture_site.glob("diff/*.html"))]
-    texts = 0
+    texts, bars = 0, 0
     for page in pages:
         show(browser, page)
         browser.execute_script(OPEN)
         for size in (WIDE, NARROW):
             resize(browser, size)
             assert browser.execute_script(SWEEP) == [], (page.name, size)
+            faults, count = browser.execute_script(BARS)
+            assert faults == [], (page.name, size)
+            bars += count
             for words, size_px, width in ask(browser, LENGTHS):
                 assert width <= 1.06 * width_of(words, size_px) + 1, (page.name, words)
                 texts += 1
-    assert texts > 600
+    assert texts > 300 and bars > 300

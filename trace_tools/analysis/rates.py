@@ -3,8 +3,7 @@
     timing_of(step, machine)           Timing("host", (11200000, …))
     floor_of(step, known_machine("H100"))    Floor(seconds=1.2e-06, roof="memory")
     rates_of(step, timing, machine)    (Rate("FLOP/s", 2.1e12, share=0.31, …), …)
-    statement_times(tree, frames, where)
-    # (StatementTime("loss = model(x)", 216, "L216", ns=11200000, executions=100, inside=(StatementTime(…), …)), …)
+    statement_costs(tree, frames, where)    (StatementCost("loss = model(x)", "L216", True, 11200000, 8192, …), …)
 
 Only this module computes rates.
 """
@@ -208,30 +207,30 @@ def _rates(
             yield Rate(name, rate, roof=f"no {peak_name} peak: {source}", call=call, intensity=intensity)
 
 
-# --- the time of a section by statement -----------------------------------------------------------
+# --- the cost of a section by statement -----------------------------------------------------------
 
 
 DEEPEST = 8  # calls inside calls
 
-Where = Callable[[Step], tuple[str, int, str]]  # a step → its code, line and anchor
+Where = Callable[[Step], tuple[str, str, bool]]  # a step → its code and anchor; a part: its title, anchor, False
 
 
 @dataclass(frozen=True, slots=True)
-class StatementTime:
-    """One statement with all its executions, or a section: their total time, and its parts."""
+class StatementCost:
+    """One statement with all its executions, or a part of the text: its time, its memory, and what it called."""
 
-    code: str
-    line: int  # 0 for a section
+    label: str  # its code or title
     anchor: str  # "" where it is not on the page
-    ns: int
-    executions: int
-    inside: tuple[StatementTime, ...] = ()
+    is_code: bool
+    ns: int  # in all
+    peak_bytes: int = 0  # of tensors, at once
+    inside: tuple[StatementCost, ...] = ()
 
 
-def statement_times(
+def statement_costs(
     tree: Tree, frames: Sequence[Frame], where: Where, left_out: Collection[int] = (), depth: int = 0
-) -> tuple[StatementTime, ...]:
-    """Return the times of the statements in these calls, in the order of their first execution.
+) -> tuple[StatementCost, ...]:
+    """Return the costs of the statements in these calls, in the order of their first execution.
 
     Executions of one statement count together, and so do the calls it made. Times are the host's: with a device they
     show when the host continued, not when the work was done. `left_out` are the numbers of statements to leave out.
@@ -247,9 +246,9 @@ def statement_times(
         unrecorded = [event for frame in frames for event in tree.omitted(frame.frame, statement)]
         calls = [call for step in steps for call in tree.calls(step.id)] if depth < DEEPEST else []
         ns = sum(map(typical_ns, steps)) + sum(event.host_ns for event in unrecorded)
-        count = len(steps) + sum(event.omitted for event in unrecorded)
-        inside = statement_times(tree, calls, where, left_out, depth + 1) if calls else ()
-        statements.append(StatementTime(*where(steps[0]), ns, count, inside))
+        inside = statement_costs(tree, calls, where, left_out, depth + 1) if calls else ()
+        peaks = [it.meters.peak_bytes or 0 for it in steps if it.meters] + [it.peak_bytes for it in inside]
+        statements.append(StatementCost(*where(steps[0]), ns, max(peaks, default=0), inside))
     return tuple(statements)
 
 

@@ -392,7 +392,9 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
     if stats is None:
         return rows
     if stats.min is not None and stats.max is not None:
-        rows.append(("range", f"{formats.number(stats.min, 4)} … {formats.number(stats.max, 4)}"))
+        most = max([1, *(stats.histogram or ())])
+        bins = "".join("▁▂▃▄▅▆▇█"[7 * count // most] for count in stats.histogram or "") or "…"
+        rows.append(("range", f"{formats.number(stats.min, 4)} {bins} {formats.number(stats.max, 4)}"))
     if stats.mean is not None:
         deviation = f", standard deviation {formats.number(stats.std, 4)}" if stats.std is not None else ""
         rows.append(("mean", formats.number(stats.mean, 4) + deviation))

@@ -77,8 +77,6 @@ class Cell:
     why: str | None = None  # reason for a missing value
     ratio: float | None = None
     best: bool = False
-    intensity: float | None = None  # for a rate of arithmetic: FLOPs ÷ bytes read and written
-    dtype: str | None = None  # for a rate of arithmetic: the format of its peak
     above: str | None = None  # the warning for a rate above its roofline
 
 
@@ -414,4 +412,4 @@ def _rate(rate: Rate | None, timing: Timing | None, why: str, *, share: bool = F
     slowest, fastest = max(timing.samples_ns), min(timing.samples_ns)
     high = value * median_ns / fastest if fastest else None
     low = value * median_ns / slowest
-    return Cell(value, low, high, intensity=rate.intensity, dtype=rate.peak, above=rate.above)
+    return Cell(value, low, high, above=rate.above)

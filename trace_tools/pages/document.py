@@ -12,15 +12,17 @@ Meters, Narrative) are the trace's own.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of
+from trace_tools.analysis.rates import Rate, StatementCost, Timing, rates_of, timing_of
 from trace_tools.presentation.storage import Views, window
 from trace_tools.trace.model import Claim, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
+from trace_tools.util import formats
 
 
 def in_runs(verb: str, runs: int | None, timed_runs: int | None) -> str | None:
@@ -295,7 +297,7 @@ class Section:
     claims: tuple[ClaimLine, ...]
     timing: Timing | None
     stepping: Stepping
-    times: tuple[StatementTime, ...] = ()  # distribution of its time
+    costs: tuple[StatementCost, ...] = ()  # of its statements and parts
     shared: tuple[str, ...] = ()  # storages shared by several of its expressions
     failure: Failure | None = None
 
@@ -436,9 +438,9 @@ def calls_shown(row: CodeRow) -> tuple[Call, ...]:
 
 
 def brief_code(line: str) -> str:
-    """Return a statement's first line as its name in a figure: "done = {…" if it continues."""
-    code = line.strip()
-    return f"{code}…" if code.endswith(("(", "[", "{")) else code
+    """Return a statement's first line as its name in a figure, without a comment: "done = {…" if it continues."""
+    code = re.split(r"\s{2,}#", line.strip())[0]
+    return formats.one_line(f"{code}…" if code.endswith(("(", "[", "{")) else code, 60)
 
 
 class Anchors:

@@ -50,7 +50,6 @@ from trace_tools.pages.pictures import INLINE, Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.section_charts import section_figures
 from trace_tools.presentation import prose
-from trace_tools.presentation.charts.histogram import histogram
 from trace_tools.presentation.page_shell import IMAGES, Assets, allowed, assets, highlighted
 from trace_tools.presentation.report import templates_with_reports
 from trace_tools.presentation.storage import Views, storage
@@ -77,7 +76,7 @@ ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
-    templates.filters |= {"counted_once": counted_once, "tables": summaries.tables, "histogram": histogram}
+    templates.filters |= {"counted_once": counted_once, "tables": summaries.tables}
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
         "small": summaries.is_small,

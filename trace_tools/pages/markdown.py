@@ -45,7 +45,7 @@ from trace_tools.presentation.markdown_text import (
     table,
     to_markdown,
 )
-from trace_tools.presentation.report import Part, figure_files, markdown_blocks
+from trace_tools.presentation.report import Part, markdown_blocks
 from trace_tools.trace.model import Ask
 from trace_tools.util import formats
 
@@ -86,7 +86,6 @@ class MarkdownWriter:
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
         drawn = section_figures(section, self._document)
         figures = [Part("This section in figures", drawn)] if drawn else []
-        self.files |= figure_files(figures)
         page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
@@ -105,7 +104,6 @@ class MarkdownWriter:
         """Return the machine's own index."""
         document, parts = self._document, list(overview.index_parts(self._document))
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
-        self.files |= figure_files(parts)
         setup = folded("Module code that runs before `main`", self._blocks(document.setup))
         page = joined(
             [

@@ -6,11 +6,10 @@ r"""Represent a report as a small tree, built once from a difference or a compar
     ))
     Console().print(terminal(report))                       # in colour if supported
     markdown(report)                                        # "# PyTorch: 2 machines side by side\n\n3 annotated …"
-    figure_files(report.parts)                              # {"figures/roofs.svg": …}: the files that Markdown shows
     html(report, home="../index.html", pages="../cpu/")     # "<!doctype html>…", self-contained
 
 `difference_report` and `comparison_report` choose words, order and amount for a format; the writers write all parts
-that they can show (not figures on a terminal).
+that they can show (not bars on a terminal).
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, folded, inline_markdown, table
 from trace_tools.presentation.page_shell import assets, environment
 
 Form = Literal["terminal", "md", "html"]
-Content: TypeAlias = "Phrase | Grid | Chart | Part"
+Content: TypeAlias = "Phrase | Grid | Bars | Part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +63,26 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """A figure as SVG; `name` is its file's, and its anchor's if it has a caption."""
+class Bar:
+    """A row of a figure: what it shows, with a quiet addition, a bar, and a number."""
+
+    label: str
+    share: float  # of the longest bar
+    number: str
+    soft: str = ""
+    link: str = ""
+    depth: int = 0  # it is a part of the last row before with a smaller one
+    is_code: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A figure of bars under their finding: rows of text, which fit on a phone; `name` is its anchor's."""
 
     name: str
     title: str
-    svg: str
-    caption: str = ""
+    rows: Sequence[Bar]
+    caption: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +197,14 @@ def _cut(text: Text) -> Text:
 # --- as Markdown ----------------------------------------------------------------------------------
 
 
+MARKDOWN_BAR = 24  # letters of the longest bar
+
+
 def markdown(report: Report) -> str:
     """Return the report as Markdown."""
     title = (inline_markdown(report.lecture) if report.lecture else "") + escape(report.title)
     blocks = [f"# {title}", *markdown_blocks(report.parts)]
     return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
-
-
-def figure_files(parts: Iterable[Content]) -> dict[str, bytes]:
-    """Return a report's figures by file name."""
-    files: dict[str, bytes] = {}
-    for part in parts:
-        if isinstance(part, Chart):
-            files[f"figures/{part.name}.svg"] = svg.standalone(part.svg).encode("utf-8")
-        elif isinstance(part, Part):
-            files |= figure_files(part.parts)
-    return files
 
 
 def markdown_blocks(parts: Iterable[Content], level: int = 2) -> Iterator[str]:
@@ -212,9 +215,10 @@ def markdown_blocks(parts: Iterable[Content], level: int = 2) -> Iterator[str]:
         elif isinstance(part, Part):
             yield f"{'#' * level} {escape(part.title)}"
             yield from markdown_blocks(part.parts, level + 1)
-        elif isinstance(part, Chart):
-            yield f"![{escape(part.title)}](figures/{part.name}.svg)"
-            yield f"*{escape(f'{part.title}. {part.caption}')}*" if part.caption else ""
+        elif isinstance(part, Bars):
+            yield f"{'#' * level} {escape(part.title)}"
+            yield table(["", "", ""], [list(_markdown_bar(bar)) for bar in part.rows])
+            yield f"*{escape(part.caption)}*"
         elif isinstance(part, Phrase):
             text = _markdown_phrase(part)
             yield f"> {text}" if part.style == "note" else f"**{text}**" if part.style.startswith("headline") else text
@@ -225,6 +229,13 @@ def markdown_blocks(parts: Iterable[Content], level: int = 2) -> Iterator[str]:
         elif isinstance(part, Grid):
             yield _markdown_table(part)
             yield f"*{part.rest}*" if part.rest else ""
+
+
+def _markdown_bar(bar: Bar) -> Iterator[str]:
+    label = code_span(bar.label) if bar.is_code else escape(bar.label)
+    yield "&emsp;" * bar.depth + f"{label} {escape(bar.soft)}".strip()
+    yield "█" * round(MARKDOWN_BAR * bar.share)
+    yield escape(bar.number)
 
 
 def _markdown_table(grid: Grid) -> str:
@@ -283,6 +294,6 @@ def _environment() -> Environment:
 def templates_with_reports() -> Environment:
     """Return the templates, with the tests that those of reports need."""
     templates = environment()
-    for kind in (Chart, Part, Phrase):
+    for kind in (Bars, Part, Phrase):
         templates.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
     return templates

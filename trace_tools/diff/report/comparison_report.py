@@ -16,20 +16,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
-from trace_tools.diff.compare import RATE, TIME, VALUES, Cell, Comparison, Line, Quantity
+from trace_tools.diff.compare import TIME, VALUES, Cell, Comparison, Line, Quantity
 from trace_tools.diff.report import difference_report
-from trace_tools.diff.report.difference_report import headline, roof_of
+from trace_tools.diff.report.difference_report import headline
 from trace_tools.presentation import prose
-from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.report import (
-    Chart,
     Content,
     Form,
     Grid,
     Part,
     Phrase,
     Report,
-    figure_files,
     html,
     markdown,
 )
@@ -63,7 +60,6 @@ def report_of(
     """Return the report for a format: on a terminal of some width, the largest lines, or everything.
 
     `csv` is the file of all numbers, and `links` are the reports of the differences, if they are in the same folder.
-    Markdown has figures only if `csv` is given.
     """
     return _Writer(comparison, form, width).report(csv, links, everything=everything)
 
@@ -97,8 +93,6 @@ class _Writer:
             parts.append(Part("Differences", [Grid("list", (), differences)], "pairs"))
         parts.append(Part("Machines", [self.machines()], "machines") if html else self.machines())
         if not self.terminal:
-            if html or csv:
-                parts += charts_of(comparison)
             parts += self.fastest()
         parts += self.tables(everything=everything)
         if html:
@@ -238,20 +232,6 @@ def factor(ratio: float) -> str:
     return f"× 1/{formats.three_digits(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.three_digits(ratio)}"
 
 
-def charts_of(comparison: Comparison) -> Iterator[Part]:
-    """Yield a part with all rooflines on one figure, if a roof is known."""
-    rates = comparison.tables[RATE]
-    roofs = [
-        roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates))
-        for index, side in enumerate(comparison.sides)
-    ]
-    drawn = roofline.roofline(roofs)
-    if drawn:
-        warnings = [warning.text for warning in _warnings(*rates)]
-        title = " ".join(["Each machine's roof, and its annotated steps under it", *warnings])
-        yield Part("Rooflines", [Chart("roofs", title, drawn)], "rooflines")
-
-
 def csv_text(comparison: Comparison) -> str:
     """Return every number exactly, one row for each quantity of each step, one column for each machine."""
     out = io.StringIO()
@@ -304,7 +284,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
         "index.md": markdown(text),
         CSV: csv_text(comparison),
     }
-    return {**{name: content.encode("utf-8") for name, content in texts.items()}, **figure_files(text.parts)}
+    return {**{name: content.encode("utf-8") for name, content in texts.items()}}
 
 
 def write_reports(folder: Path, comparison: Comparison, home: str | None) -> None:

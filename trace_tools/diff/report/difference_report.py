@@ -8,19 +8,17 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from trace_tools.diff.compare import RATE, Cell, cells_of
 from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries
 from trace_tools.diff.report.timings import summary, timing_parts
 from trace_tools.diff.wording import setting_sides, subject_text, word_of
-from trace_tools.presentation.charts import roofline
-from trace_tools.presentation.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.trace.model import MODULE, Machine
+from trace_tools.presentation.report import Content, Form, Grid, Part, Phrase, Report
+from trace_tools.trace.model import MODULE
 from trace_tools.util import formats
 
 LEADS = "Possible causes of other differences"
@@ -103,8 +101,6 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         parts.append(Part("What matters", matters or [Phrase(NOTHING)], "matters"))
     if timings:
         parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
-    if figures := charts_of(difference):
-        parts.append(Part("Figures", figures, "figures"))
     parts += [Part("How it was judged", [judged], "judged", folded=True), Phrase(FOOT, style="foot")]
     return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
 
@@ -274,35 +270,6 @@ def _time_sentence(difference: Difference) -> str:
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
         text += f"; most took {formats.three_digits(times.drift)}× as long, attributed to the machine"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def charts_of(difference: Difference) -> list[Chart]:
-    """Return the figure of both rooflines, if a roof is known."""
-    matched = [
-        (formats.one_line(_code(difference, row), 40), (row.a, row.b))
-        for row in difference.rows
-        if row.a is not None and row.b is not None and row.step.annotated
-    ]
-    roofs = []
-    for n, (letter, side) in enumerate((("A", difference.a), ("B", difference.b))):
-        machine = side.trace.machine
-        rates = ((code, cells_of(steps[n], machine)[RATE.key]) for code, steps in matched)
-        roofs.append(roof_of(f"{letter} {side.label}", machine, rates))
-    drawn = roofline.roofline(roofs)
-    return [Chart("roofs", "Both rooflines, and the annotated steps under them", drawn)] if drawn else []
-
-
-def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:
-    """Return a machine's roof and the rates of arithmetic that steps achieved, each with its code."""
-    points = [
-        roofline.RoofPoint(cell.intensity, cell.value, code, dtype=cell.dtype)
-        for code, cell in rates
-        if cell.value and cell.intensity is not None
-    ]
-    return roofline.roof_of(label, machine, points)
 
 
 # --- JSON -----------------------------------------------------------------------------------------

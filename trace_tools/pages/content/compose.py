@@ -24,7 +24,7 @@ from dataclasses import replace
 from itertools import count, groupby
 
 from trace_tools.analysis.outcome import violations
-from trace_tools.analysis.rates import statement_times
+from trace_tools.analysis.rates import statement_costs
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
 from trace_tools.pages.document import (
@@ -45,6 +45,7 @@ from trace_tools.pages.document import (
     prefix,
     said_in_runs,
     shared_storages,
+    visible,
 )
 from trace_tools.pages.margin import with_notes
 from trace_tools.pages.narration import reading_minutes
@@ -127,11 +128,13 @@ def _section(
         heading = Narration(Text(text=f"## {above}"), next(page.numbers), headings=headings)
         blocks = (*blocks[:at], heading, *blocks[at:])
     anchors = Anchors(blocks)
+    parts = {it.step: it for it in visible(blocks) if isinstance(it, Call) and it.shown == "part"}
 
-    def where(step: Step) -> tuple[str, int, str]:
-        line = ran.line(step)
-        anchor = anchors.rows.get(step.id) or anchors.lines.get(line, "")
-        return brief_code(ran.code(step)), line, anchor
+    def where(step: Step) -> tuple[str, str, bool]:
+        if (part := parts.get(step.id)) is not None:
+            return prose.readable_text(part.title), part.anchor, False
+        anchor = anchors.rows.get(step.id) or anchors.lines.get(ran.line(step), "")
+        return brief_code(ran.code(step)), anchor, True
 
     caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
     execution = ran.execution(caller) if caller is not None else None
@@ -146,7 +149,7 @@ def _section(
         claims=_claims(ran, function, anchors),
         timing=execution.timing if execution is not None else None,
         stepping=stepping(ran, function, anchors),
-        times=statement_times(ran.tree, calls, where, ran.narrating),
+        costs=statement_costs(ran.tree, calls, where, ran.narrating),
         shared=shared_storages(blocks),
         failure=None if failure is None or failure.caught else failure,
     )

@@ -16,7 +16,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 from trace_tools.presentation.charts import svg
-from trace_tools.presentation.charts.drawing import width_of
 from trace_tools.trace.model import Plot, Scalar
 from trace_tools.util import formats
 
@@ -54,6 +53,10 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9,
 }
 MARKERS = "os^D"
+# Width of a letter relative to its size, for DejaVu Sans, the widest font of the pages.
+LETTER = 0.62
+UNLIKE = dict.fromkeys(" .,:;'|!()[]-/·Iijlfrt", 0.39) | dict.fromkeys("mwMW@%…→←↓=+×<>−≈", 0.95)
+UNLIKE |= dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ", 0.72)
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _Series = tuple[str, str, tuple[Scalar, ...], tuple[Scalar, ...]]  # name, style, positions, heights
@@ -91,6 +94,11 @@ def describe(record: Plot) -> str:
             ends = f"of {low}" if low == high else f"from {low} to {high}"
             parts.append(f"{series.name}: {formats.plural(len(series.y), 'value')} {ends}")
     return ". ".join(parts) + "." if parts else "A drawing."
+
+
+def width_of(text: str, size: float) -> float:
+    """Return an upper estimate of a text's width."""
+    return size * sum(UNLIKE.get(letter, LETTER) for letter in text)
 
 
 def height(value: Scalar) -> float:

@@ -390,7 +390,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
   const addSwipes = () => {
     let touched = null;  // where it began, outside elements that scroll sideways
     document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
-      touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, .dragged, dialog") ? null : at;
+      touched = second || target.closest("input, .scroll, .gridbox, .dragged, dialog") ? null : at;
     }, { passive: true });
     document.addEventListener("touchend", ({ changedTouches: [at] }) => {
       const across = touched && at.clientX - touched.clientX;
