@@ -1055,7 +1055,7 @@ def a_time_is_a_median() -> None:
     """A time is a median of many"""
     text(
         "**Warm up**: the first call chooses algorithms and allocates. **Wait**: a GPU's call returns when its work is "
-        "queued, so an 8192³ product seems to take 10 µs instead of 1.1 ms. **Repeat**, and report the median and the "
+        "queued, so an 8192³ product seems to take some µs instead of 1.4 ms. **Repeat**, and report the median and the "
         "spread, as `median_seconds` and `measure` do."
     )
     large = math.isqrt(sizes().streamed_bytes // 4)  # past every cache @inspect large @stepover
