@@ -248,7 +248,7 @@ def test_times_of_statements_include_omitted_executions_and_those_of_callees() -
         recording.step(train, "for step", host_ns=[10, 20, 30])
         step = recording.step(train, "loss", host_ns=[100 * (turn + 1)])
         for _ in range(99):  # `model` calls itself
-            meters = Meters(live_bytes=4_096, peak_bytes=1_024 * (turn + 1))
+            meters = Meters(peak_bytes=1_024 * (turn + 1))
             step = recording.step(recording.frame("model", step), "return x", host_ns=[7, 9, 8], meters=meters)
     recording.omit(train, "loss", 40, 4_000)
     recording.step(train, "done", cold_ns=[5])
@@ -257,9 +257,9 @@ def test_times_of_statements_include_omitted_executions_and_those_of_callees() -
     header, loss, done = section.costs
     assert (header.label, header.anchor, header.is_code) == ("for step in range(3):", "L6", True)
     assert (header.ns, loss.ns, done.ns) == (3 * 20, 100 + 200 + 300 + 4_000, 5)
-    assert (header.peak_bytes, loss.peak_bytes) == (0, 4_096)  # of what it called
+    assert (header.peak_bytes, loss.peak_bytes) == (0, 3_072)  # of what it called
     [inside] = loss.inside
-    assert (inside.label, inside.ns, inside.peak_bytes) == ("return x", 3 * 8, 4_096)
+    assert (inside.label, inside.ns, inside.peak_bytes) == ("return x", 3 * 8, 3_072)
     for _ in range(DEEPEST - 1):
         [inside] = inside.inside
     assert not inside.inside
