@@ -1,7 +1,7 @@
 """PyTorch and resource accounting
 
 An executable lecture: how much memory and how much compute the training of a language model takes. One run is carried
-from its bill to its machine; each number is derived, then counted, then measured by the file that you are reading.
+from its bill to its machine; the file that you are reading derives, counts or measures its numbers, or quotes them.
 
     python lecture.py                         runs it: every claim is an assert
     python -m trace_tools trace lecture.py    runs it and records what every line did
@@ -81,12 +81,12 @@ def main() -> None:
     """PyTorch and resource accounting
 
     What does it take to train a language model? After this lecture you can say, before anything has run, how many days
-    and dollars a model will take, whether it fits into memory, and what the machine will wait for. Each number is
-    derived, then counted, then measured by the program that you are reading.
+    and dollars a model will take, whether it fits into memory, and what the machine will wait for. The program that you
+    are reading derives, counts or measures its numbers, or quotes them with their source.
 
     **You should know** some Python and NumPy, what matrix products, logarithms and probabilities are, and what a
-    gradient is for; you have seen a Transformer once. **You need** no GPU and no network: where a GPU is mentioned,
-    its datasheet is quoted. Sections 3, 4, 9 and 15 are *to read alone*: a talk leaves them out.
+    gradient is for; you have seen a Transformer once. **You need** no GPU and no network: of GPUs, datasheets and
+    published measurements are quoted. Sections 3, 4, 9 and 15 are *to read alone*: a talk leaves them out.
     """
     torch.set_float32_matmul_precision("highest")  # fp32 products in fp32, whatever the environment says @hide
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
@@ -1055,8 +1055,8 @@ def a_time_is_a_median() -> None:
     """A time is a median of many"""
     text(
         "**Warm up**: the first call chooses algorithms and allocates. **Wait**: a GPU's call returns when its work is "
-        "queued, so an 8192³ product seems to take some µs instead of 1.4 ms. **Repeat**, and report the median and the "
-        "spread, as `median_seconds` and `measure` do."
+        "queued, so an 8192³ product seems to take some µs instead of 1.4 ms. **Repeat**, and report the median and "
+        "the spread, as `median_seconds` and `measure` do."
     )
     large = math.isqrt(sizes().streamed_bytes // 4)  # past every cache @inspect large @stepover
     n = sizes().side  # @inspect n @stepover
