@@ -192,7 +192,7 @@ def draw_layer(width: float) -> Figure:
         if number % 4 == 0:
             _arrow(axes, (-1.0, y + 0.6), (0, y))
     _arrow(axes, (-1.0, 1.2), (-1.0, -8 * step - 0.2))  # the residual stream
-    for x, words in zip(columns[1:], ("12.75 D²", "40.5 D"), strict=True):
+    for x, words in zip(columns[1:], ("? · D²", "40.5 D"), strict=True):
         _write(axes, x, -8 * step + 0.3, words, 9, ACCENT, "left")
     return figure
 
