@@ -272,11 +272,13 @@ def draw_roofline(
         ridge = peak / bandwidth
         heights = [bandwidth * left, peak, peak]
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
+        axes.axvline(ridge, color=INK, linewidth=0.8, linestyle=":")
+        _write(axes, ridge, peak * 2.2, f"memory-bound ← {ridge:.3g} → compute-bound", SMALL)
     for index, (name, (intensity, rate)) in enumerate(points.items()):
         marker = "os^"[index // len(COLOURS) % 3]
         axes.plot([intensity], [rate], marker, color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
     axes.set_xlim(left, right)
-    axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
+    axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 5)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     columns = 3 if width >= 8 else 1  # names beside the points would cover each other
