@@ -1353,7 +1353,7 @@ def points_and_roofs() -> None:
         x_scale="log",
         y_scale="log",
     )
-    assert all(1e7 < point.speed < 1e15 for point in here.values())  # @hide
+    assert all(1e5 < point.speed < 1e15 for point in here.values())  # on a busy machine, too @hide
     assert here["add 1"].intensity == 1 / 8 and abs(here["256³"].intensity / (256 / 6) - 1) < 1e-9  # fp32: 4 bytes
 
 
