@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, WIDE, ask, resize, show
-from trace_tools.presentation.charts.plot import width_of
+from tests.pages.browsing import NARROW, WIDE, resize, show
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +24,7 @@ const scaled = (text) => {
   return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
 };
 const faults = [];
+let texts = 0;
 document.querySelectorAll("main svg:not(.explore *)").forEach((svg) => {
   const frame = svg.getBoundingClientRect(), report = (...facts) => faults.push([svg.ariaLabel, ...facts]);
   const shown = [...svg.querySelectorAll("text")]
@@ -34,6 +35,7 @@ document.querySelectorAll("main svg:not(.explore *)").forEach((svg) => {
     const halo = text.hasAttribute("paint-order");
     return { text: text.textContent.trim(), halo, size, left, right, top: top + spare, bottom: bottom - spare };
   });
+  texts += words.length;
   words.forEach((one, index) => {
     if (one.size * svg.width.baseVal.value < 10.95 * frame.width) report("small", one.text, one.size);
     if (!(one.left > frame.left - 0.5 && one.right < frame.right + 0.5)) report("outside", one.text);
@@ -56,7 +58,7 @@ document.querySelectorAll("main svg:not(.explore *)").forEach((svg) => {
     }
   });
 });
-return faults;
+return [faults, texts];
 """
 
 # Opens everything that is folded, and gives the grid of figures a colour of its own.
@@ -64,10 +66,6 @@ OPEN = """
 document.querySelectorAll("main details").forEach((box) => { box.open = true; });
 document.documentElement.style.setProperty("--soft", "rgb(1, 2, 3)");
 """
-LENGTHS = """[...document.querySelectorAll("main svg text:not([transform], [transform] text, .explore *)")]
-    .filter((text) => text.getBoundingClientRect().width)
-    .map((text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize), text.getComputedTextLength()])"""
-
 
 # Returns the faults of figures of measurements: text that is small or leaves its column, bars of different scales.
 BARS = r"""
@@ -94,20 +92,15 @@ return [faults, document.querySelectorAll("main .bars li").length];
 
 
 def test_text_in_figures_is_large_enough_and_overlaps_nothing(browser: Any, lecture_site: Path) -> None:
-    """It is no wider than the program that places it estimates."""
     machine = min(lecture_site.glob("*/trace.yaml")).parent
-    pages = [*sorted(machine.glob("*.html")), *sorted(lecture_site.glob("diff/*.html"))]
-    texts, bars = 0, 0
-    for page in pages:
+    counts: Counter[str] = Counter()
+    for page in sorted(machine.glob("*.html")):
         show(browser, page)
         browser.execute_script(OPEN)
         for size in (WIDE, NARROW):
             resize(browser, size)
-            assert browser.execute_script(SWEEP) == [], (page.name, size)
-            faults, count = browser.execute_script(BARS)
-            assert faults == [], (page.name, size)
-            bars += count
-            for words, size_px, width in ask(browser, LENGTHS):
-                assert width <= 1.06 * width_of(words, size_px) + 1, (page.name, words)
-                texts += 1
-    assert texts > 300 and bars > 300
+            for script in (SWEEP, BARS):
+                faults, count = browser.execute_script(script)
+                assert faults == [], (page.name, size)
+                counts[script] += count
+    assert min(counts.values()) > 300
