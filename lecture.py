@@ -469,7 +469,7 @@ def napkin_against_reality() -> None:
     attention = 12 * 80 * 8192 * 8192  # · layers, width, tokens: left out of 6ND (section 8)
     multiplied = 6 * (70.55e9 - 128_256 * 8192)  # without the embedding (vocabulary · width), a look-up
     with_attention = (multiplied + attention) * TOKENS / available_flops  # @inspect with_attention
-    assert (round(implied_mfu, 2), round(with_attention, 3)) == (0.28, 0.317)
+    assert (round(implied_mfu, 2), round(with_attention, 4)) == (0.28, 0.3168)
     text(
         f"Meta's card states 6.4 million GPU-hours, {6.4 / 4.42:.1f} times ours: an MFU of {implied_mfu:.2f}, or "
         f"{with_attention:.2f} with attention's FLOPs (0.30 if the masked half is skipped). The card does not "
@@ -783,7 +783,7 @@ def storage_and_strides() -> None:
             3: "You added the indices. Each is multiplied by its stride.",
         },
     )
-    assert x.as_strided((16,), (1,))[address] == x[row, column]  # the storage as a line: 16 numbers, 1 apart
+    assert x.as_strided((16,), (1,))[address] == x[1, 2] == 6  # the storage as a line: 16 numbers, 1 apart
     plot(draw_storage(x, (row, column)), title="The way to x[1, 2]: first along the rows, then along the columns")
 
 
@@ -1404,7 +1404,7 @@ def a_batch_shares_the_weights() -> None:
         rows.append((tokens, best * 1e6, best / tokens * 1e6))
     table(rows, ["tokens", "µs at best", "µs a token"])
     enough = 1 / (H100_BANDWIDTH / H100_BF16 - 1 / 8192 - 1 / 28672)  # tokens, at the ridge @inspect enough
-    assert [round(row[1]) for row in rows] == [140, 140, 142, 243, 3889] and round(enough) == 310
+    assert [round(row[1], 1) for row in rows] == [140.2, 140.4, 141.6, 243.1, 3889.1] and round(enough) == 310
     text(
         "From 310 tokens on compute takes longer. **Training** and **prefill** (reading a prompt) are right of the "
         "ridge; **decoding**, one token for each sequence at a time, is left of it. An operation on the left gains "
@@ -1418,7 +1418,7 @@ def the_kv_cache() -> None:
     token_bytes = 80 * 2 * 8 * 128 * 2  # layers, keys and values, their heads, width, bf16 @inspect token_bytes [B]
     latent_bytes = 61 * 576 * 2  # DeepSeek-V3: layers, one compressed vector, bf16 @inspect latent_bytes [B]
     intensity = 128 * 2 * (576 + 512) / (576 * 2)  # 128 heads: scores take 576, values 512 of them @inspect intensity
-    assert (token_bytes / 2**10, round(latent_bytes / 2**10), round(intensity)) == (320, 69, 242)
+    assert (token_bytes / 2**10, round(latent_bytes / 2**10, 1), round(intensity, 1)) == (320, 68.6, 241.8)
     text(
         "In decoding, attention reads the keys and values of all earlier tokens, the **KV cache**: 320 KiB a token in "
         "Llama 3 70B, 69 KiB in DeepSeek-V3 (multi-head latent attention, **MLA**). Each sequence has its own, so a "
@@ -1915,7 +1915,7 @@ def flops_of_the_layer() -> None:
     assert products == length * (6 * matrices + 12 * width * length)  # the heads are together as wide as D
     added = {s: 12 * width * s / (6 * matrices) for s in (2048, 8192, 131072)}  # to a layer's 6 FLOPs @inspect added
     even = 6 * matrices / (12 * width)  # tokens at which attention takes as much as the weights @inspect even
-    assert (round(added[8192], 2), round(even / width, 1)) == (0.16, 6.4)
+    assert [round(share, 2) for share in added.values()] == [0.04, 0.16, 2.51] and round(even / width, 1) == 6.4
     text("16% at our run's 8,192 tokens.")
 
 
@@ -1932,7 +1932,7 @@ def count_with_experts() -> None:
     model = (
         58 * held + 3 * (attention + 3 * 7168 * 18432) + 2 * 129280 * 7168
     )  # 3 layers without experts @inspect model
-    assert (round(held / 1e9, 1), round(met / 1e9, 2), round(model / 1e9, 1)) == (11.5, 0.59, 671.0)
+    assert (held, met, round(model / 1e9, 2)) == (11_507_269_632, 585_302_016, 671.03)
     text(f"A layer holds {held / 1e9:.1f} billion weights; a token meets {met / held:.0%} of them.")
 
 
@@ -2259,7 +2259,7 @@ def whole_matrices() -> None:
     )
     layers = 80 * 855_638_016 / 70_553_706_496  # their share of Llama 3 70B; the rest stays with AdamW
     average = 12 * layers + 16 * (1 - layers)  # bytes per parameter, by section 1's recipes @inspect average
-    assert round(average, 1) == 12.1
+    assert round(average, 2) == 12.12
     link("https://kellerjordan.github.io/posts/muon/", "Muon", authors="Keller Jordan et al.", date=2024)
     link("https://arxiv.org/abs/2507.20534", "Kimi K2", authors="Kimi Team", date=2025)
     link("https://arxiv.org/abs/2606.19348", "DeepSeek-V4", authors="DeepSeek-AI", date=2026)
@@ -2274,7 +2274,7 @@ def adam_by_hand() -> None:
     w = nn.Parameter(torch.ones(3))
     w.grad = g
     optim.Adam([w], lr=0.02).step()
-    assert torch.allclose(1 - moved, w.detach(), atol=1e-6)
+    assert torch.allclose(1 - moved, w.detach(), rtol=0, atol=5e-7)
     text("Whatever the gradient's size, the first step is one learning rate.")
 
 
@@ -2352,7 +2352,7 @@ def five_lines() -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item() / math.log(2))  # @inspect losses
-    assert abs(losses[0] - 8) < 0.2 and losses[-1] < 6
+    assert abs(losses[0] - 8) < 0.01 and abs(losses[-1] - 3.106) < 0.01
 
 
 def the_first_loss() -> None:
@@ -2378,7 +2378,7 @@ def the_first_loss() -> None:
     with torch.no_grad():
         model.head.weight *= 0.02
     mended = loss_of(model, inputs, targets).item() / math.log(2)  # @inspect mended @stepover
-    assert abs(spread - 1) < 0.1 and 8.5 < first < 9 and abs(other - first) < 0.3 and abs(mended - 8) < 0.05
+    assert abs(spread - 1) < 0.05 and round(first, 2) == 8.64 and abs(other - first) < 0.3 and abs(mended - 8) < 0.01
     text(f"Llama 3 has a vocabulary of 128,256: its first loss is $\\ln 128256 = {math.log(128_256):.1f}$ nats.")
 
 
@@ -2502,7 +2502,7 @@ def what_it_learns() -> None:
     trained = continued(run.model, prompt, 110)  # @stepover @hide
     steps = range(0, 201, 40)  # @hide
     table([*zip(steps, bits, right, strict=True)], ["step", "bits per byte, held out", "right, of 90"])
-    assert abs(bits[0] - 8) < 0.2 and bits[-1] < 0.6
+    assert abs(bits[0] - 8) < 0.05 and bits[-1] < 0.4
     assert right[0] == 0 and right[-1] >= 30  # it has learnt a rule
     torch.set_num_threads(threads)  # @hide
     both = f"```text\n{untrained}\n{trained}\n```"  # @hide
