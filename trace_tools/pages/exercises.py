@@ -28,8 +28,8 @@ _NUMBER = r"(?<![\w.,])\d[\d,_]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 # In the HTML below a question: what a run computed; what stays, but of an assert only its left side and subscripts.
 _COMPUTED = r'<b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<figure class="plot".*?</figure>'
 _KEPT = (
-    r'<div class="code"><code>(?:<span class="k">assert.*?(?:==|&[lg]t;|</div>)|.*?</div>)|\w\[<span class="m">.*?\]'
-    r'|<svg.*?</svg>|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>|&[^;\s]*;'
+    r'<div class="code"><code>(?:(?:<span>)?<span class="k">assert.*?(?:==|&[lg]t;|</div>)|.*?</div>)|&[^;\s]*;'
+    r'|\w\[<span class="m">.*?\]|<svg.*?</svg>|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>'
 )
 
 

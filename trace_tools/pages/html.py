@@ -283,9 +283,11 @@ class _HtmlPage:
 
     def code(self, line: CodeLine) -> Markup:
         """Return a source line without its margin, highlighted in the context of the source."""
-        text = self._highlighted[line.number - 1]
         # in a string of several lines, leading blanks are inside its tag
-        return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
+        text = re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", self._highlighted[line.number - 1])
+        text = re.sub(r'(class="c"># ?-{60})-+', r"\1", text)  # a rule stays on one line
+        # code before a comment is an element of its own, so that the comment can stand above it
+        return Markup(re.sub(r'^(.*\S *)(<\w+ class="c">[^<]*</\w+>)$', r"<span>\1</span>\2", text))
 
     def narration(self, narration: Narration) -> Markup:
         return as_html(narration, self.image, web=not self.site.alone)

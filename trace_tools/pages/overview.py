@@ -397,7 +397,7 @@ def site_parts(machines: Sequence[MachineRow], report: str | None = None) -> Ite
     """Yield the table of machines, and a link to the `report` that compares them."""
     columns = ("machine", "claims", "whole lecture", "peaks", "with", "passes", "traced")
     parts: list[Content] = [
-        Phrase("Every number on a machine's pages was measured or computed on that machine."),
+        Phrase("Every number was measured or computed on its machine. “trace-tools trace” makes these pages on yours."),
         Grid("index", columns, [machine.cells for machine in machines], "Machines"),
     ]
     if report is not None:

@@ -30,7 +30,8 @@ from trace_tools.util import formats
 
 # the blank between a number and its unit, and before the number of a section
 _UNBROKEN = re.compile(
-    r"(?<=\d) (?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|days?|GPUs?|tokens?|billion|million)\b)"
+    r"(?<=[\d⁰-⁹]) (?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|GPUs?|tokens?)\b|(?:[MBT]|[mbtr]+illion"
+    r"|days?|hours?|thousand|dollars|parameters|numbers|[bft]+p?\d+)\b)"
     r"|(?<=[Ss]ection) (?=\d)"
 )
 LONGEST_URL = 2_000

@@ -33,8 +33,9 @@ WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a
     "steps": ("Steps", "step"),
     "output": ("Output", "output"),
 }
-# Limits of texts and of the page: entries of an aspect, folded entries, settings, functions, notes (None: all).
-TEXT, PAGE, NONE = (4, 0, 6, 6, 3), (12, 200, None, None, None), (10**9, 0, None, None, None)
+ALL = 10**9
+# Limits of texts and of the page: entries of an aspect, folded entries, settings, functions, notes.
+TEXT, PAGE, NONE = (4, 0, 6, 6, 3), (12, 200, ALL, 12, ALL), (ALL, 0, ALL, ALL, ALL)
 CODE = 90  # characters of a line of source
 MOST_ORIGINS = 3  # most lines that an entry names as possible causes
 NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
@@ -75,13 +76,14 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
             Phrase(f.how),
             *(Phrase(code=name) if name else Phrase("–") for name in (f.a, f.b)),
             Phrase(formats.percent(f.similarity)),
-            Phrase(", ".join(f"{a} → {b}" for a, b in f.variables)),
+            Phrase(formats.one_line(", ".join(f"{a} → {b}" for a, b in f.variables), CODE)),
         ]
         for f in difference.matching.functions
     ]
-    before = _changes("Differing settings, versions and hardware", "Settings", ("", "A", "B"), settings, most_settings)
+    hardware = "Differing settings, versions and hardware"
+    before = _changes(hardware, "Settings", ("", "A", "B"), settings, most_settings, html=html)
     columns = ("", "A", "B", "similarity", "renamed variables")
-    code = _changes("Functions that changed", "Code", columns, functions, most_functions)
+    code = _changes("Functions that changed", "Code", columns, functions, most_functions, html=html)
     leads = list(_leads(difference, most_entries, most_folded, html=html, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, html=html)])
     if not html:
@@ -106,11 +108,12 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
 
 
 def _changes(
-    title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int | None
+    title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int, *, html: bool
 ) -> list[Part]:
     """Return the differences that existed before the run, which may explain all others."""
-    more = f"{len(rows) - most:,} more" if most is not None and len(rows) > most else ""
-    return [Part(title, [Grid("changes", columns, rows[:most], name, rest=more)])] if rows else []
+    more = f"{len(rows) - most:,} more" if len(rows) > most else ""
+    grid = Grid("changes", columns, rows[:most], name, rows[most:] if html else (), more, "" if html else more)
+    return [Part(title, [grid])] if rows else []
 
 
 def side_text(side: Side) -> str:
@@ -180,7 +183,7 @@ def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, e
         if not html:
             omitted = f"… and {over:,} more (--all)" if over > 0 else ""
         else:
-            summary = f"{over} more"
+            summary = f"{min(over, most_folded)} more"
             omitted = f"{unlisted} more (--all, or the pages with the other machine's column)." if unlisted > 0 else ""
         rows = [_entry_row(difference, entry) for entry in group[: most + most_folded]]
         if rows:

@@ -88,14 +88,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 page.start = () => {
-  const { $, reveal, stored } = page, opener = $("search-open");
+  const { $, reveal, stored } = page, opener = $("search-open"), root = document.documentElement;
   opener?.addEventListener("click", page.openSearch);
   if (opener) opener.hidden = typeof DecompressionStream === "undefined";
 
-  // If the address has no anchor, only the visible part is laid out at first.
-  const root = document.documentElement, settle = () => root.classList.add("settled");
-  if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
-  else requestAnimationFrame(() => setTimeout(settle));
   const follow = () => {
     const target = $(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
