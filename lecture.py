@@ -342,7 +342,10 @@ def where_the_six_comes_from() -> None:
     plot(draw_token_and_weights(), title="A token meets a weight three times: 2 FLOPs forward, 4 backward")
     total_flops = 6 * PARAMETERS * TOKENS  # of the run: C = 6ND @inspect total_flops [FLOP]
     assert total_flops == 6.3e24
-    text("So a run of $N$ parameters and $D$ tokens takes $C = 6ND$ FLOPs. (Attention adds to it: section 8.)")
+    text(
+        "So a run of $N$ parameters and $D$ tokens takes $C = 6ND$ FLOPs. (Attention adds to it: section 8. Above "
+        "1e25, European law presumes *systemic risk*: section 5.)"
+    )
     link(
         "https://arxiv.org/abs/2001.08361",
         "Scaling Laws for Neural Language Models",
