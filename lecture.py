@@ -1749,7 +1749,7 @@ def one_layer() -> None:
         "mixes the values of a token and of those before it, and a fourth makes the output. "
         "**RoPE** first rotates queries and keys by an angle proportional to their position. **SwiGLU** is "
         r"$\text{down}(\text{silu}(\text{gate}(h)) \cdot \text{up}(h))$, with $\text{silu}(z) = z / (1 + e^{-z})$. "
-        "Below the layers an **embedding** turns tokens into rows; above them a matrix, the other **head**, makes a "
+        "Below the layers an **embedding** turns tokens into rows; above them a matrix, the model's **head**, makes a "
         r"number for each possible next token, a *logit*, and $\text{softmax}(x)_i = e^{x_i} / \sum_j e^{x_j}$ makes "
         "probabilities of them."
     )
@@ -1928,13 +1928,10 @@ def count_with_experts() -> None:
         "In DeepSeek-V3 a matrix, the *router*, chooses 8 of a layer's 256 experts for each token; one more serves all."
     )
     expert = 3 * 7168 * 2048  # a small SwiGLU: its width is 2,048 @inspect expert
-    latent = 7168 * (1536 + 576)  # compressed queries; keys and values (section 6)
-    attention = latent + 128 * (1536 * 192 + 512 * 256 + 128 * 7168)  # each head's matrices @inspect attention
+    attention = 7168 * (1536 + 576) + 128 * (1536 * 192 + 512 * 256 + 128 * 7168)  # section 6's vectors; 128 heads
     held = 257 * expert + 256 * 7168 + attention  # with the router @inspect held
     met = 9 * expert + 256 * 7168 + attention  # by a token @inspect met
-    model = (
-        58 * held + 3 * (attention + 3 * 7168 * 18432) + 2 * 129280 * 7168
-    )  # 3 layers without experts @inspect model
+    model = 58 * held + 3 * (attention + 3 * 7168 * 18432) + 2 * 129280 * 7168  # 3 have no experts @inspect model
     assert (held, met, round(model / 1e9, 2)) == (11_507_269_632, 585_302_016, 671.03)
     text(f"A layer holds {held / 1e9:.1f} billion weights; a token meets {met / held:.0%} of them.")
 
