@@ -48,7 +48,7 @@ def test_cells_of_markdown_tables_are_escaped() -> None:
     recording, f = of_section("g()")
     table = Table(title="T", columns=["a|b", "$n$"], rows=[["x|y", 1.5], [None, 10**5]])
     recording.step(f, "g()", narrative=[table])
-    assert "| a\\|b | $n$ |\n| --- | --- |\n| x\\|y | 1.5 |\n| – | 100,000.0 |" in markdown(recording.trace())
+    assert "| a\\|b | $n$ |\n| --- | --- |\n| x\\|y | 1.5 |\n| – | 100,000 |" in markdown(recording.trace())
 
 
 def test_deeper_parts_are_folded_after_the_closing_text() -> None:

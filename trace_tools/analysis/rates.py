@@ -164,7 +164,7 @@ def flops_in_words(counts: Counts) -> str | None:
     """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted, None without any count."""
     if counts.flops is None or (counts.uncounted and not counts.flops):
         return None
-    amount = formats.quantity(counts.flops, "FLOP")
+    amount = formats.quantity(counts.flops, "FLOP", 3)
     return f"at least {amount}" if counts.uncounted else amount
 
 

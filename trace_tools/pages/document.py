@@ -135,7 +135,6 @@ class CodeRow:
     statements: tuple[int, ...] = ()  # their numbers in the source; none for the `def` line of a call
     executions: tuple[Execution, ...] = ()
     omitted: int = 0  # executions that are only counted
-    omitted_ns: int = 0  # their total time
     rounds: int | None = None  # of a loop's header: how often the body began, over all executions
     ran: bool = True
     marks: frozenset[str] = frozenset()  # names of directives that affect only pages, used as classes of the row
@@ -474,7 +473,7 @@ def views_of(blocks: Sequence[Block]) -> Views:
     views: Views = {}
     for row in rows_shown(blocks):
         for name, value in (pair for execution in row.executions for pair in execution.values):
-            if (tensor := value.tensor) is not None and tensor.storage is not None:
+            if (tensor := value.tensor) is not None and tensor.storage is not None and tensor.shape:
                 of_storage = views.setdefault(tensor.storage, [])
                 if not any(name == other and window(tensor) == window(listed) for other, listed in of_storage):
                     of_storage.append((name, tensor))

@@ -98,18 +98,11 @@ class Exercise:
 
     def answer_markdown(self, number: int) -> str:
         """Return the answer, its explanation and the hint, for the end of a section."""
-        wrong = (
-            (inline_markdown(written(self.answer, value)), inline_markdown(why))
-            for value, why in self.answer.slips or ()
-        )
-        return joined(
-            [
-                f"**Answer {number}.** **{inline_markdown(self.value)}**{self.also}",
-                to_markdown(self.answer.why or ""),
-                "\n".join(f"- {value}: {why}" for value, why in wrong),
-                f"*Hint.* {to_markdown(self.answer.hint)}" if self.answer.hint else "",
-            ]
-        )
+        answer, slips = self.answer, self.answer.slips or ()
+        value = f"**Answer {number}.** **{inline_markdown(self.value)}**{self.also}"
+        wrong = [f"- {inline_markdown(written(answer, slip))}: {inline_markdown(why)}" for slip, why in slips]
+        hint = f"*Hint.* {to_markdown(answer.hint)}" if answer.hint else ""
+        return joined([value, to_markdown(answer.why or ""), "\n".join(wrong), hint])
 
 
 def asked(blocks: Sequence[Block]) -> list[Exercise]:

@@ -57,6 +57,9 @@ from trace_tools.trace.model import Explore, Image, Step, Trace, Value
 from trace_tools.util.interpreter import collector_paused
 
 DOTS = 6  # number of colours for storages
+# of a note, what stays on one line: shapes, a number and its unit, a name and its value
+_TOGETHER = re.compile(r"\([\d, ]{,20}\)|'[^']{,24}'|(?<=\d) (?=[A-Za-zµ])|(?<=[:·=…]) |strides |(?<=\w)[-/](?=\w)")
+_JOINED = str.maketrans({" ": "\u00a0", "-": "-\u2060", "/": "/\u2060"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def _environment() -> Environment:
     templates = templates_with_reports()
     templates.globals["overview"] = overview
     templates.filters |= {"counted_once": counted_once, "tables": summaries.tables}
+    templates.filters["together"] = lambda text: _TOGETHER.sub(lambda part: part[0].translate(_JOINED), text)
     templates.filters |= {"divided": exercises.divided, "masked": exercises.masked, "asked": exercises.asked}
     templates.tests |= {
         "small": summaries.is_small,

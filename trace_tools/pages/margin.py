@@ -31,6 +31,7 @@ from trace_tools.analysis.summaries import (
     LEFT_OUT_IN_WORDS,
     claim_summary,
     facts,
+    is_frame,
     side_text,
     summary,
     tells_nothing_new,
@@ -41,6 +42,7 @@ from trace_tools.util import formats
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
+LONGEST = 130  # characters of a value
 NAMED = 3  # most operators named on a line
 UNLIKE = 2  # minimum ratio of times at which executions count as different work
 
@@ -75,10 +77,9 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     count = []
     unseen = row.omitted or len(row.executions) > len(shown)
     if unseen and len(row.executions) > 1 and (observations or time):
-        text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
-        if row.omitted:
-            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
-        count = [MarginNote("count", "", text)]
+        count = [
+            MarginNote("count", "", formats.plural(_times_run(row), "execution" if row.rounds is None else "round"))
+        ]
     # a statement that did not run in every timed run: one note if that holds for all executions
     numbers = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
     alike = len({e.sometimes for e in shown}) == 1
@@ -124,19 +125,32 @@ def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
         details = tuple(facts(value))
-        text = summary(three_digits(value))
+        text = summary(three_digits(value), LONGEST)
         yield MarginNote(kind, formats.one_line(name, 60), text, value=value, facts=details, index=index)
 
 
-def three_digits(value: Value) -> Value:
-    """Round a measure to three digits, to remember; counts, bytes and numbers that varied stay as they are."""
-    number, unit = value.value, value.unit
-    if not isinstance(number, int | float) or unit in formats.BYTE_UNITS or value.varies or not abs(number) < 1e300:
+def three_digits(value: Value, unit: str | None = None) -> Value:
+    """Round measures to three digits, to remember, also in a container with this `unit` if they still differ there."""
+    unit, number, items, entries = value.unit or unit, value.value, value.items or (), value.entries or ()
+    inner = [*items, *(item for _, item in entries)]
+    if inner and not is_frame(value):
+        rounded = [three_digits(item, unit) for item in inner]
+        rest = [(key, item) for (key, _), item in zip(entries, rounded[len(items) :], strict=True)]
+        differ = len({item.value for item in rounded}) == len({item.value for item in inner})
+        shown = msgspec.structs.replace(
+            value, items=rounded[: len(items)] or value.items, entries=rest or value.entries
+        )
+        return shown if differ else value
+    if not isinstance(number, int | float) or isinstance(number, bool) or value.varies or not 0 < abs(number) < 1e300:
         return value
-    is_measure = unit in formats.SI_UNITS if isinstance(number, int) else unit is not None or not number.is_integer()
-    rounded = float(f"{number:.3g}")
-    whole = isinstance(number, int) or abs(rounded) >= 100  # 41,300, not 41,300.0
-    return msgspec.structs.replace(value, value=int(rounded) if whole else rounded) if is_measure else value
+    whole, scale = isinstance(number, int), 1.0
+    if unit in formats.BYTE_UNITS and not formats.is_decimal([number]):
+        scale = next((factor for factor, _ in formats.IEC if factor <= abs(number)), 1.0)
+    elif (unit not in formats.SI_UNITS) if whole else (unit is None and number == int(number) and abs(number) < 1e7):
+        return value
+    three = scale * float(f"{number / scale:.3g}")
+    whole = whole or 100 <= abs(three) < 1e7  # 41,300, not 41,300.0
+    return msgspec.structs.replace(value, value=int(three) if whole else three)
 
 
 def _passed_on(execution: Execution) -> bool:
@@ -238,7 +252,7 @@ def execution_facts(execution: Execution) -> list[tuple[str, str]]:
     if timing is not None:
         first = timing.cold_ns if timing.cold_ns != timing.samples_ns else ()
         facts += [
-            (_CLOCKS[timing.clock], _each_pass(timing.samples_ns)),
+            (_CLOCKS[timing.clock], formats.spread(timing.samples_ns)),
             ("first run", _spread(first)),
             ("all its calls, the whole statement", _spread(timing.whole_ns)),
         ]
@@ -248,7 +262,7 @@ def execution_facts(execution: Execution) -> list[tuple[str, str]]:
     ]
     for number, call in enumerate(calls, start=1):
         samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-        own = [("time a call", _each_pass(samples_ns))] if len(calls) > 1 else []
+        own = [("time a call", formats.spread(samples_ns))] if len(calls) > 1 else []
         own += [*_count_facts(call), *_achieved(execution, number)]
         facts += [(f"{number}: {name}" if len(calls) > 1 else name, text) for name, text in own]
     if step.meters is not None and not calls:  # else they include every call and the warm-up
@@ -267,11 +281,6 @@ def execution_facts(execution: Execution) -> list[tuple[str, str]]:
 
 def _spread(samples_ns: Sequence[int] | None) -> str | None:
     return formats.spread(samples_ns) if samples_ns else None
-
-
-def _each_pass(samples_ns: Sequence[int]) -> str:
-    samples = ", ".join(formats.duration(sample) for sample in samples_ns[:12])
-    return f"{formats.spread(samples_ns)}; passes: {samples}"
 
 
 def _bytes(size: int | None, of: str = "") -> str | None:

@@ -315,7 +315,6 @@ class _Composer:
             statements=tuple(segment.statements),
             executions=tuple(executions),
             omitted=sum(o.omitted for o in omitted),
-            omitted_ns=sum(o.host_ns for o in omitted),
             rounds=self._rounds(frame, segment),
             marks=frozenset(one.name for one in directives if one.name not in RECORDED),
             ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(segment),
