@@ -90,7 +90,8 @@ def shown(name: str, one: Tensor, views: list[tuple[str, Tensor]]) -> tuple[dict
     """Return the rows of a storage by their heads, and the lines below."""
     found = storage(name, one, views)
     assert found is not None
-    return {row[0]: row[1:] for row in found[0].rows}, found[1]
+    table = found[0].rows if found[0].rows[0][1] == "0" else [*map(list, zip(*found[0].rows, strict=True))]
+    return {row[0]: row[1:] for row in table}, found[1]
 
 
 def test_the_elements_of_a_view_are_numbered_in_reading_order() -> None:
@@ -104,9 +105,21 @@ def test_the_elements_of_a_view_are_numbered_in_reading_order() -> None:
     assert [float(number) for number in rows["element"]] == pytest.approx(precise, rel=1e-3)
 
 
+def test_many_cells_stand_below_each_other_without_unused_ones() -> None:
+    found = storage("x", tensor([3], [4], 1, 12), [])
+    assert found is not None
+    assert found[0].rows == [["cell", "element", "x"], ["1", "0.", "0"], ["5", "1.", "1"], ["9", "2.", "2"]]
+
+
 def test_trivial_and_large_storages_are_not_shown() -> None:
     expanded = tensor([1000, 1000], [0, 0], cells=1, elements=None)
-    for one in (tensor([6], [1]), tensor([10, 10], [10, 1], cells=100), expanded, Tensor("float32", [2], "cpu")):
+    for one in (
+        tensor([6], [1]),
+        tensor([], [], 3),
+        tensor([10, 10], [10, 1], cells=100),
+        expanded,
+        Tensor("float32", [2], "cpu"),
+    ):
         assert storage("x", one, []) is None
     assert storage("x", tensor([2], [1]), [("huge", expanded)]) is not None
 

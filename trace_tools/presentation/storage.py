@@ -4,7 +4,8 @@
 
 Below the cells and their elements, each tensor with this storage has a row with the numbers of its elements in reading
 order: tensors that share a cell have numbers in one column, and a transposed matrix has 0 2 1 3 where its original has
-0 1 2 3. The lines that follow describe these tensors, and name the parts that have no room or were not recorded.
+0 1 2 3. Many cells stand below each other instead, without those that no tensor uses. The lines that follow describe
+the tensors, and name the parts that have no room or were not recorded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from trace_tools.trace.model import Tensor
 from trace_tools.util import formats
 
 MOST_CELLS = 32
+ACROSS = 6  # most cells beside each other: a margin and a phone are narrow
 MOST_VIEWS = 6
 MOST_ELEMENTS = 256  # most elements of a tensor that are located; an expanded tensor may have many in few cells
 
@@ -40,7 +42,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> t
         (n, t) for n, t in views if t.dtype == tensor.dtype and cells_of(t) and (n, window(t)) != (name, window(tensor))
     ]
     fills_storage = len(addresses) == cells and tensor.contiguous is not False
-    if not others and fills_storage and (len(tensor.shape) < 2 or cells > MOST_CELLS):
+    if not others and (len(addresses) == 1 or (fills_storage and (len(tensor.shape) < 2 or cells > MOST_CELLS))):
         return None
     rows = [(name, tensor), *others[: MOST_VIEWS - 1]]
     first = min(addresses) if max(addresses) >= MOST_CELLS else 0
@@ -52,6 +54,8 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> t
         for number, at in enumerate(places(view, MOST_ELEMENTS)):
             numbers.setdefault(at, str(number))
         table.append([formats.one_line(label, 30), *(numbers.get(at, "") for at in shown)])
+    if len(shown) > ACROSS:
+        table = [list(column) for column in zip(*table, strict=True) if any(column[1:])]  # cells that a tensor uses
     about = [*(_label(*row) for row in rows), *_omitted(tensor, cells, shown, others[MOST_VIEWS - 1 :])]
     return ElementGrid("", table, 1), about
 
