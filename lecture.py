@@ -3152,8 +3152,8 @@ def a_map_of_the_rest() -> None:
     assert (round(bubble, 2), round(fall, 2)) == (0.18, 0.43)
     text(
         "In tensor parallelism the next product waits for each exchange, so it stays inside the fast links: a server "
-        "of 8 H100s (450 GB/s each way), or a rack of 72 B200s (900). Measured over a server's edge, from 8 to 16 "
-        "cards, tokens/s per card fall by 43%."
+        "of 8 H100s (450 GB/s each way), or a rack of 72 B200s (900). Measured with a 3B model over a server's "
+        "edge, from 8 to 16 cards, tokens/s per card fall by 43%."
     )
     link(
         "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
