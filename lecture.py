@@ -299,7 +299,6 @@ def days_of_the_run() -> None:
         "The small run of section 0 took 64 GPUs 22 days. Ours: 70 billion parameters (the numbers that training "
         "adjusts), 15 trillion tokens, 1,024 GPUs."
     )
-    small = training_run(8e9, 1e12, 64, H100_BF16, MFU, 2.0)  # @stepover @hide
     run = training_run(PARAMETERS, TOKENS, GPUS, H100_BF16, MFU, 2.0)  # @stepover
     ask(
         "How many days does it take?",
@@ -309,9 +308,9 @@ def days_of_the_run() -> None:
         hint="Only ratios matter: parameters, tokens, GPUs.",
         why="8.75 times the parameters, 15 times the tokens, 16 times the GPUs: 8.75 · 15 / 16 = 8.2 times 22 days.",
         slips={
-            small["days"] * 8.75 * 15: "You forgot that the GPUs are 16 times as many.",
-            small["days"] * 8.75 / 16: "You forgot that the tokens are 15 times as many.",
-            small["days"] * 15 / 16: "You forgot that the model is 8.75 times as large.",
+            run["days"] * 16: "You forgot that the GPUs are 16 times as many.",
+            run["days"] / 15: "You forgot that the tokens are 15 times as many.",
+            run["days"] / 8.75: "You forgot that the model is 8.75 times as large.",
             run["days"]
             / 2: "That is the peak for 2:4 sparsity, matrices with two zeros in every four. Training has none.",
         },
@@ -1033,18 +1032,6 @@ def one_product() -> None:
     assert flops == 2 * 4096 * 512 * 128
 
 
-def what_the_law_counts() -> None:
-    """What the law counts"""
-    systemic_tokens = 1e25 / (6 * 70e9)  # tokens with which a 70B model reaches 1e25 FLOPs @inspect systemic_tokens
-    llama_405b = 6 * 405e9 * 15.6e12  # FLOPs of Llama 3 405B @inspect llama_405b [FLOP]
-    assert (round(systemic_tokens / 1e12, 1), round(llama_405b / 1e25, 1)) == (23.8, 3.8)
-    text(
-        "Above 1e25 training FLOPs, European law presumes that a model has *systemic risk*. A 70B model gets there "
-        f"with {systemic_tokens / 1e12:.1f} trillion tokens; Llama 3 405B took {llama_405b / 1e25:.1f}e25."
-    )
-    link("https://artificialintelligenceact.eu/article/51/", "EU AI Act, Article 51", date=2024)
-
-
 def wait_for_the_device() -> None:
     """Wait until the device has done all it was told"""
     if device() == "cuda":
@@ -1185,6 +1172,18 @@ def find_the_error() -> None:
     assert round(mfu, 1) == 0.4
 
 
+def what_the_law_counts() -> None:
+    """What the law counts"""
+    systemic_tokens = 1e25 / (6 * 70e9)  # tokens with which a 70B model reaches 1e25 FLOPs @inspect systemic_tokens
+    llama_405b = 6 * 405e9 * 15.6e12  # FLOPs of Llama 3 405B @inspect llama_405b [FLOP]
+    assert (round(systemic_tokens / 1e12, 1), round(llama_405b / 1e25, 1)) == (23.8, 3.8)
+    text(
+        "Above 1e25 training FLOPs, European law presumes that a model has *systemic risk*. A 70B model gets there "
+        f"with {systemic_tokens / 1e12:.1f} trillion tokens; Llama 3 405B took {llama_405b / 1e25:.1f}e25."
+    )
+    link("https://artificialintelligenceact.eu/article/51/", "EU AI Act, Article 51", date=2024)
+
+
 def queued_and_done() -> None:
     """Queued, and done"""
     text(
@@ -1249,7 +1248,7 @@ def the_roofline() -> None:
     two_more_reasons()
     a_batch_shares_the_weights()
     the_kv_cache()
-    key_value_cache()  # @deeper
+    floor_under_decoding()  # @deeper
     fusing()  # @deeper
     attention_in_one_kernel()  # @deeper
     text(
@@ -1430,7 +1429,7 @@ def the_kv_cache() -> None:
     )
 
 
-def key_value_cache() -> None:
+def floor_under_decoding() -> None:
     """The floor under decoding"""
     text(
         "A decoding step reads the weights once (of the input embedding, one row) and every sequence's cache. Those "
@@ -1948,15 +1947,11 @@ def parameters_by_part(shape: Shape) -> dict[str, int]:
     }
 
 
-def flops_by_part(shape: Shape, batch: int) -> dict[str, int]:
+def flops_of_a_step(shape: Shape, batch: int) -> int:
     """6 for each token and each weight that multiplies it; and attention's two products with S keys"""
-    tokens, d, weights = batch * shape.context, shape.width, parameters_by_part(shape)
-    return {
-        "attention's matrices": 6 * tokens * weights["attention"],
-        "feed-forward": 6 * tokens * weights["feed-forward"],
-        "scores and mixtures": 6 * tokens * 2 * shape.layers * d * shape.context,
-        "logits": 6 * tokens * d * shape.vocabulary,
-    }
+    weights = parameters_by_part(shape)
+    multiplied = weights["attention"] + weights["feed-forward"] + weights["head"]
+    return 6 * batch * shape.context * (multiplied + 2 * shape.layers * shape.width * shape.context)
 
 
 def a_small_model_that_stays() -> None:
@@ -2114,6 +2109,48 @@ def windows() -> None:
     text("From **pinned** memory, which stays where it is, a GPU copies a batch while the CPU draws the next.")
 
 
+UNITS = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def in_words(n: int) -> str:
+    """The name of a number below 1000"""
+    if n < 20:
+        return UNITS[n]
+    if n < 100:
+        return TENS[n // 10] + (f"-{UNITS[n % 10]}" if n % 10 else "")
+    return f"{UNITS[n // 100]} hundred" + (f" {in_words(n % 100)}" if n % 100 else "")
+
+
+def is_held_out(n: int) -> bool:
+    """Ten numbers of each hundred: 130 to 139, 260 to 269, 390 to 399, ..."""
+    return n // 10 % 10 == 3 * (n // 100) % 10
+
+
+def lecture_tokens() -> tuple[np.ndarray, np.ndarray]:
+    """Counting from 100 to 999 in words, a byte a token: the numbers to train on, and those held out"""
+    parts = [
+        ", ".join(in_words(n) for n in range(100, 1000) if is_held_out(n) == held_out) for held_out in (False, True)
+    ]
+    train, held_out = (np.frombuffer(part.encode(), np.uint8) for part in parts)
+    return train, held_out
+
+
+def text_for_the_language_model() -> None:
+    """A text for the language model"""
+    text(
+        "The model of section 8 learns to count in words, from one hundred to nine hundred ninety-nine. Ten numbers of "
+        "each hundred are **held out**: training never shows them, so they test whether it has learnt a rule."
+    )
+    train, held_out = lecture_tokens()  # @inspect len(train) len(held_out) @stepover
+    assert [in_words(n) for n in (260, 719, 45)] == ["two hundred sixty", "seven hundred nineteen", "forty-five"]
+    assert [bytes(part).count(b",") + 1 for part in (train, held_out)] == [810, 90]
+    assert [n for n in range(100, 400, 10) if is_held_out(n)] == [130, 260, 390]
+
+
 def pinned_copies() -> None:
     """To the GPU: pinned copies"""
     batch_bytes = torch.empty(32, 4096, dtype=torch.int64, device="meta").nbytes  # @inspect batch_bytes [B]
@@ -2147,46 +2184,6 @@ def pinned_against_pageable() -> None:
     )
 
 
-UNITS = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-]  # fmt: skip
-TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
-
-def in_words(n: int) -> str:
-    """The name of a number below 1000"""
-    hundreds, rest = divmod(n, 100)
-    name = UNITS[rest] if rest < 20 else TENS[rest // 10] + (f"-{UNITS[rest % 10]}" if rest % 10 else "")
-    return " ".join([*([UNITS[hundreds], "hundred"] if hundreds else []), *([name] if rest or not hundreds else [])])
-
-
-def is_held_out(n: int) -> bool:
-    """Ten numbers of each hundred: 130 to 139, 260 to 269, 390 to 399, ..."""
-    return n // 10 % 10 == 3 * (n // 100) % 10
-
-
-def lecture_tokens() -> tuple[np.ndarray, np.ndarray]:
-    """Counting from 100 to 999 in words, a byte a token: the numbers to train on, and those held out"""
-    parts = [
-        ", ".join(in_words(n) for n in range(100, 1000) if is_held_out(n) == held_out) for held_out in (False, True)
-    ]
-    train, held_out = (np.frombuffer(part.encode(), np.uint8) for part in parts)
-    return train, held_out
-
-
-def text_for_the_language_model() -> None:
-    """A text for the language model"""
-    text(
-        "The model of section 8 learns to count in words, from one hundred to nine hundred ninety-nine. Ten numbers of "
-        "each hundred are **held out**: training never shows them, so they test whether it has learnt a rule."
-    )
-    train, held_out = lecture_tokens()  # @inspect len(train) len(held_out) @stepover
-    assert [in_words(n) for n in (260, 719, 45)] == ["two hundred sixty", "seven hundred nineteen", "forty-five"]
-    assert [bytes(part).count(b",") + 1 for part in (train, held_out)] == [810, 90]
-    assert [n for n in range(100, 400, 10) if is_held_out(n)] == [130, 260, 390]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # 10 Optimizers
 
@@ -2197,7 +2194,7 @@ def optimizers() -> None:
     note("Three minutes. Ask who knows when Adam allocates. The bytes matter more than the formulas.")
     adam_in_three_lines()
     made_in_the_first_step()
-    whole_matrices()
+    half_of_the_state()
     adam_by_hand()  # @deeper
     nearly_orthogonal()  # @deeper
     what_a_step_costs()  # @deeper
@@ -2240,7 +2237,7 @@ def made_in_the_first_step() -> None:
     )
 
 
-def whole_matrices() -> None:
+def half_of_the_state() -> None:
     """Muon: half of the state"""
     ask(
         "Muon keeps one average of a matrix's gradients and makes it nearly orthogonal; it trained Kimi K2 and "
@@ -2441,7 +2438,7 @@ def tokens_a_second() -> None:
     )  # @stepover
     rate = 8 * 64 / whole.seconds  # of the small model, here @inspect rate [tokens/s]
     share = one_token.seconds / whole.seconds  # of a step, with one token for 512 @inspect share
-    flops = sum(flops_by_part(Shape(), 8).values())  # @stepover @hide
+    flops = flops_of_a_step(Shape(), 8)  # @stepover @hide
     peak = peak_flops("float32")  # @hide
     found = (
         "no peak is known for this machine" if peak is None else f"an MFU of {flops / whole.seconds / peak:.2f}"
@@ -2756,7 +2753,7 @@ def memory_of_a_training_step() -> None:
     a_layer_keeps()
     two_steps()
     from_how_many_tokens()  # @deeper
-    logits_of_a_language_model()  # @deeper
+    largest_tensor_of_all()  # @deeper
     text(
         "**So**: one sequence of our run leaves 217 GB, and the peak is in the second backward pass. *To remember: "
         "40.5 bytes per token, width and layer; run two steps before you believe that it fits.*"
@@ -2802,12 +2799,13 @@ def saved_by_autograd(forward: Callable[[], object], held: Any = ()) -> int:
     return sum(t.untyped_storage().nbytes() for t in saved.values())
 
 
-def saved_by_layer(D: int, H: int, K: int, F: int, T: int) -> int:
-    """Bytes that a layer keeps for T tokens: bf16, every operation apart, scores not kept"""
+def saved_by_layer(shape: Shape, tokens: int) -> int:
+    """Bytes that a layer keeps: bf16, every operation apart, scores not kept"""
+    D, F = shape.width, shape.hidden
     numbers = 2 * D + 2 * D  # inputs and outputs of two norms
-    numbers += D + 2 * D * K // H + D  # queries, keys and values, their mixture
+    numbers += D + 2 * D * shape.kv_heads // shape.heads + D  # queries, keys and values, their mixture
     numbers += 4 * F  # gate, up, silu(gate), their product
-    return 2 * numbers * T
+    return 2 * numbers * tokens
 
 
 def a_layer_keeps() -> None:
@@ -2817,8 +2815,8 @@ def a_layer_keeps() -> None:
         "bytes (see section 8's drawing). **FlashAttention** never writes the $S \\times S$ scores; without it they "
         "would also be kept. For our run, one sequence of 8,192 tokens in 80 layers:"
     )
-    each = saved_by_layer(8192, 64, 8, 28672, T=1) / 8192  # bytes per token and width @inspect each
-    sequence_gb = 80 * saved_by_layer(8192, 64, 8, 28672, T=8192) / 1e9  # @inspect sequence_gb [GB]
+    each = saved_by_layer(LLAMA, tokens=1) / LLAMA.width  # bytes per token and width @inspect each
+    sequence_gb = LLAMA.layers * saved_by_layer(LLAMA, tokens=8192) / 1e9  # @inspect sequence_gb [GB]
     logits_gb = 8192 * 128_256 * 4 / 1e9  # fp32; the loss holds three of these at once @inspect logits_gb [GB]
     assert (each, round(sequence_gb), round(logits_gb, 1)) == (40.5, 217, 4.2)
     text("Counted on a small layer of the same proportions, in bf16:")
@@ -2834,27 +2832,6 @@ def a_layer_keeps() -> None:
     link(
         "https://arxiv.org/abs/2205.05198", "Reducing Activation Recomputation", authors="Korthikanti et al.", date=2022
     )
-
-
-def from_how_many_tokens() -> None:
-    """From how many tokens on do activations outweigh the rest?"""
-    crossing = 16 * 12.75 * 8192 / 40.5  # @hide
-    ask(
-        "Without sharding: from how many tokens on do activations outweigh the 16 bytes per parameter, in a layer of "
-        "Llama 3 70B?",
-        crossing,
-        unit="tokens",
-        within=0.03,
-        hint="A layer has 12.75 D² parameters, and keeps 40.5 bytes per token and width.",
-        why="40.5 · T · D = 16 · 12.75 · D², so T = 5.0 D.",
-        slips={
-            crossing / 16: "You forgot the 16 bytes.",
-            crossing / 80: "80 layers' activations against one layer's bytes.",
-        },
-    )
-    tokens = 16 * 12.75 * 8192 / 40.5  # 12.75 D² parameters in a layer (section 8) @inspect tokens
-    assert round(tokens) == 41_263
-    text(f"About {tokens:,.0f} tokens: few cards ever see so many at once.")
 
 
 def two_steps() -> None:
@@ -2876,8 +2853,11 @@ def two_steps() -> None:
         },
     )
     first, second, state_bytes = bytes_of_two_steps(batch=8)  # @stepover
-    title = "Bytes alive in two steps of training"  # @hide
-    plot(lambda width: timeline(first, second, width), title=title)
+    alive = {
+        name: [n / 2**20 if i % 3 == phase else math.nan for i, part in enumerate([*first, *second]) for n in part]
+        for phase, name in enumerate(("forward", "backward", "optimizer"))
+    }  # @hide
+    plot(alive, x_label="operation", y_label="MiB", style="steps", title="Bytes alive in two steps of training")
     peaks = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect peaks [B]
     assert [max(step[1]) for step in (first, second)] == peaks  # both in the backward pass
     assert peaks[1] - peaks[0] == state_bytes and round(state_bytes / 459_392, 2) == 8  # bytes per parameter
@@ -2905,32 +2885,28 @@ def bytes_of_two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], in
     return alive[:3], alive[3:], state_bytes
 
 
-def timeline(first: list[list[int]], second: list[list[int]], width: float) -> Figure:
-    """Both steps, phase by phase, with their peaks"""
-    figure = Figure(figsize=(min(8, width), 3.6), layout="constrained")
-    axes = figure.add_subplot(xlabel="operation", ylabel="MiB alive")
-    start = 0
-    for number, step in enumerate((first, second), start=1):
-        for (name, colour), alive in zip(PHASES.items(), step, strict=True):
-            mib = [n / 2**20 for n in alive]
-            axes.plot(range(start, start + len(mib)), mib, color=colour, linewidth=1.6, label=f"{name} {number}")
-            axes.fill_between(range(start, start + len(mib)), mib, color=colour, alpha=0.15, linewidth=0)
-            if name == "backward":
-                peak = start + mib.index(max(mib)), max(mib)
-                axes.plot(*peak, "o", color="#7a828e", label=f"peak {number}")
-                axes.annotate(f"{peak[1]:.1f}", peak, (6, 2), textcoords="offset points", fontsize=9, color="#7a828e")
-            start += len(mib)
-    lines = [axes.get_lines()[k] for k in (0, 1, 3)]
-    figure.legend(lines, PHASES, frameon=False, fontsize=9, ncols=3, loc="outside upper center")
-    axes.set_ylim(0, 20)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+def from_how_many_tokens() -> None:
+    """From how many tokens on do activations outweigh the rest?"""
+    crossing = 16 * 12.75 * 8192 / 40.5  # @hide
+    ask(
+        "Without sharding: from how many tokens on do activations outweigh the 16 bytes per parameter, in a layer of "
+        "Llama 3 70B?",
+        crossing,
+        unit="tokens",
+        within=0.03,
+        hint="A layer has 12.75 D² parameters, and keeps 40.5 bytes per token and width.",
+        why="40.5 · T · D = 16 · 12.75 · D², so T = 5.0 D.",
+        slips={
+            crossing / 16: "You forgot the 16 bytes.",
+            crossing / 80: "80 layers' activations against one layer's bytes.",
+        },
+    )
+    tokens = 16 * 12.75 * 8192 / 40.5  # 12.75 D² parameters in a layer (section 8) @inspect tokens
+    assert round(tokens) == 41_263
+    text(f"About {tokens:,.0f} tokens: few cards ever see so many at once.")
 
 
-PHASES = {"forward": "#2f6fdd", "backward": "#d9480f", "optimizer": "#1a8f58"}
-
-
-def logits_of_a_language_model() -> None:
+def largest_tensor_of_all() -> None:
     """The largest tensor of all"""
     with torch.device(device()):
         h, w = torch.randn(64, 16), torch.randn(16, 2048, requires_grad=True)
@@ -3002,31 +2978,25 @@ def gradients_of(model: nn.Module, fill: Callable[[], object]) -> Tensor:
     return torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
 
 
-def micro_batches() -> None:
-    """Micro-batches"""
-    text("`backward` adds to the gradients that are there, so a batch can come in pieces, one after the other:")
-    model, inputs, targets = a_model_and_a_batch()  # @stepover
-
-    def step(pieces: int) -> None:
-        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
-            (loss_of(model, x, y) / pieces).backward()
-
-    whole = gradients_of(model, lambda: step(1))  # @stepover
-    quarters = gradients_of(model, lambda: step(4))  # @stepover
-    apart = relative_error(quarters, whole.double())  # @inspect apart @stepover
-    assert apart < 1e-6
-    kept = [saved_by_loss(model, inputs[: 8 // n], targets[: 8 // n]) for n in (1, 4)]  # @inspect kept [B] @stepover
-    flops = [count(partial(step, n)).flops_by_operator["aten.mm"] for n in (1, 4)]  # @inspect flops [FLOP] @stepover
-    assert flops[0] == flops[1] and kept[1] < kept[0] / 3.9
+def zero() -> None:
+    """ZeRO: a shard on each card"""
     text(
-        "Activations are divided, FLOPs stay, and gradients are equal up to rounding. (More sums: one more reason for "
-        "fp32 gradients, and for 18 bytes.)"
+        "In **data parallelism** each card holds the whole model and processes a part of the batch; an *all-reduce* "
+        "gives every card the sum of the gradients. **ZeRO** leaves each of $n$ cards a *shard* of the states (stage "
+        "1), of the gradients too (2), and of the parameters too (3; PyTorch's `fully_shard`)."
     )
-
-
-def saved_by_loss(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
-    """Bytes of activations and logits that a forward pass leaves"""
-    return saved_by_autograd(lambda: loss_of(model, inputs, targets), model.parameters())
+    n = 8
+    held = {  # bytes per parameter and card, by stage
+        "parameters": [2, 2, 2, 2 / n],
+        "gradients": [2, 2, 2 / n, 2 / n],  # in fp32 4: 18 in all, and 6 + 12 / n in stage 1
+        "master and states": [12, 12 / n, 12 / n, 12 / n],
+    }
+    stages = [sum(parts) for parts in zip(*held.values(), strict=True)]  # @inspect stages
+    title = "Bytes per parameter on each of 8 cards: each stage shards one part more"  # @hide
+    plot(held, x=["none", "stage 1", "stage 2", "stage 3"], y_label="bytes per parameter", style="stacked", title=title)
+    ours_gb = 16 * 70.55e9 / GPUS / 1e9  # stage 3 on each of our cards @inspect ours_gb [GB]
+    assert stages == [16, 5.5, 3.75, 2] and round(ours_gb, 2) == 1.10
+    link("https://arxiv.org/abs/1910.02054", "ZeRO", authors="Rajbhandari et al.", date=2019)
 
 
 def checkpoints() -> None:
@@ -3058,27 +3028,6 @@ def checkpoints() -> None:
         authors="Chen et al.",
         date=2016,
     )
-
-
-def zero() -> None:
-    """ZeRO: a shard on each card"""
-    text(
-        "In **data parallelism** each card holds the whole model and processes a part of the batch; an *all-reduce* "
-        "gives every card the sum of the gradients. **ZeRO** leaves each of $n$ cards a *shard* of the states (stage "
-        "1), of the gradients too (2), and of the parameters too (3; PyTorch's `fully_shard`)."
-    )
-    n = 8
-    held = {  # bytes per parameter and card, by stage
-        "parameters": [2, 2, 2, 2 / n],
-        "gradients": [2, 2, 2 / n, 2 / n],  # in fp32 4: 18 in all, and 6 + 12 / n in stage 1
-        "master and states": [12, 12 / n, 12 / n, 12 / n],
-    }
-    stages = [sum(parts) for parts in zip(*held.values(), strict=True)]  # @inspect stages
-    title = "Bytes per parameter on each of 8 cards: each stage shards one part more"  # @hide
-    plot(held, x=["none", "stage 1", "stage 2", "stage 3"], y_label="bytes per parameter", style="stacked", title=title)
-    ours_gb = 16 * 70.55e9 / GPUS / 1e9  # stage 3 on each of our cards @inspect ours_gb [GB]
-    assert stages == [16, 5.5, 3.75, 2] and round(ours_gb, 2) == 1.10
-    link("https://arxiv.org/abs/1910.02054", "ZeRO", authors="Rajbhandari et al.", date=2019)
 
 
 def tokens_needed(moved_bytes: float, network: float, speed: float) -> float:
@@ -3126,6 +3075,31 @@ def half_the_tokens() -> None:
             2: "Half of the traffic was hidden before.",
             0.5: "Less memory is not less work.",
         },
+    )
+
+
+def micro_batches() -> None:
+    """Micro-batches"""
+    text("`backward` adds to the gradients that are there, so a batch can come in pieces, one after the other:")
+    model, inputs, targets = a_model_and_a_batch()  # @stepover
+
+    def step(pieces: int) -> None:
+        for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+            (loss_of(model, x, y) / pieces).backward()
+
+    whole = gradients_of(model, lambda: step(1))  # @stepover
+    quarters = gradients_of(model, lambda: step(4))  # @stepover
+    apart = relative_error(quarters, whole.double())  # @inspect apart @stepover
+    assert apart < 1e-6
+    micro = [(inputs[: 8 // n], targets[: 8 // n]) for n in (1, 4)]  # all windows, and a quarter
+    kept = [
+        saved_by_autograd(partial(loss_of, model, *some), model.parameters()) for some in micro
+    ]  # @inspect kept [B] @stepover
+    flops = [count(partial(step, n)).flops_by_operator["aten.mm"] for n in (1, 4)]  # @inspect flops [FLOP] @stepover
+    assert flops[0] == flops[1] and kept[1] < kept[0] / 3.9
+    text(
+        "Activations are divided, FLOPs stay, and gradients are equal up to rounding. (More sums: one more reason for "
+        "fp32 gradients, and for 18 bytes.)"
     )
 
 
