@@ -1,8 +1,8 @@
-"""The command line: the group of all commands. `trace-tools --help` lists them by purpose.
+"""Define the command line, the group of all commands. `trace-tools --help` lists them by purpose.
 
 Exit codes: 0 success (diff: no difference that matters); 1 a difference, a mistake, a failed claim, an expression that
 could not be evaluated, or an exception in the lecture; 2 bad usage, bad input, or an error of the system such as a full
-disk; 3 diff could not judge times; 70 a fault of the tools, whose traceback is printed or kept; 128 + n if signal n
+disk; 3 diff could not judge times; 70 a fault of the tools, with its traceback printed or kept; 128 + n if signal n
 ended the command.
 """
 
@@ -36,7 +36,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands report errors of the project and of the system as one line.
+    """A group of commands that report errors of the project and of the system as one line.
 
     A command is imported when it is used: importing all of them takes more than a tenth of a second.
     """

@@ -12,7 +12,7 @@ class TraceToolsError(Exception):
 
 
 class LectureError(TraceToolsError):
-    """A mistake in the lecture's source: `path:line: what was found; what was expected`."""
+    """A mistake in the lecture's source: `path:line: found …; expected …`."""
 
     def __init__(self, path: str | Path, line: int | None, message: str) -> None:
         super().__init__(path, line, message)  # as they are, so that another process can make the error again
@@ -35,7 +35,7 @@ class NothingRecordedError(TraceToolsError):
 
 
 class UsageError(TraceToolsError):
-    """A request that cannot be met: a missing device or section, or a folder that is not writable."""
+    """A request that cannot be met, such as a missing device or section, or a folder that is not writable."""
 
 
 def in_words(error: BaseException) -> str:

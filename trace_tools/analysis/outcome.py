@@ -5,7 +5,7 @@
     >>> load_text(Process("pass 1", "complete", other_cores=0.97))
     'other processes used 0.97 cores'
 
-Violations do not end a run: the records are kept, and the reader knows which figures not to believe.
+Violations do not end a run. The records are kept, and the reader knows which figures not to believe.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def activity(process: str, passes: int | None = None) -> str:
 
 
 def problems(trace: Trace, folder: Path = Path(), *, code: bool = False) -> list[str]:
-    """Return a line for each thing that makes the exit code 1, in order of the lecture, whose files are in `folder`.
+    """Return a line for each problem that makes the exit code 1, in order; `folder` has the lecture's files.
 
     With `code`, the statement that raised follows its error.
     """
@@ -110,7 +110,7 @@ def noise_text(trace: Trace) -> str | None:
     """Report how much the times of a typical step differ between passes, and what to do if the difference is large.
 
     A machine is not called quiet if a pass ran under a load: between passes under the same load times may differ by
-    little, and all of them may be wrong. None with a single pass, or if no step takes long enough.
+    little, and all of them may be wrong. Needs two passes, and a step that lasts long enough.
     """
     times = (s.device_ns or s.host_ns or () for s in trace.steps if isinstance(s, Step) and not s.compiled)
     spreads = [formats.half_range(ns) for ns in times if len(ns) > 1 and median(ns) >= SHORTEST_NS]
@@ -193,7 +193,7 @@ def is_loaded(process: Process) -> bool:
 
 
 def load_text(process: Process) -> str | None:
-    """Describe the load during a process; None without load, and if the system does not report it."""
+    """Describe the load during a process, if the system reports one."""
     return f"other processes used {formats.number(process.other_cores or 0.0, 2)} cores" if is_loaded(process) else None
 
 
@@ -204,7 +204,7 @@ def is_run_loaded(run: Run) -> bool:
 
 
 def others_share(trace: Trace) -> float:
-    """Return which share of the machine's cores other processes used: the median over timed processes."""
+    """Return which share of the machine's cores other processes used, as the median over timed processes."""
     used = [process.other_cores or 0.0 for process in timed(trace.run)]
     return median(used or [0.0]) / (trace.machine.cores or 1)
 

@@ -109,7 +109,7 @@ def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate,
 
 
 def why_no_rate(step: Step, timing: Timing | None) -> str | None:
-    """Return the reason why a step's time does not show the speed of its operators; None if it does.
+    """Return the reason, if a step's time does not show the speed of its operators.
 
     One execution is not a benchmark. Below 100 µs, dispatching operators takes most of the time; a first run also loads
     and allocates; and if three runs do not agree within 25%, other work took the time.
@@ -143,7 +143,7 @@ def moved_bytes(counts: Counts) -> int:
 
 
 def intensity_of(counts: Counts) -> float | None:
-    """Return FLOPs per byte read or written; None if either count is unknown or 0."""
+    """Return FLOPs per byte read or written, if both are counted and not 0."""
     moved, flops = moved_bytes(counts), computed_flops(counts)
     return flops / moved if flops and moved and not counts.uncounted else None
 
@@ -154,14 +154,14 @@ def computed_flops(counts: Counts) -> int | None:
 
 
 def not_counted(counts: Counts, names: int = 12) -> str | None:
-    """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
+    """Name the operators without counted FLOPs, if any: "not counted: aten.sort"."""
     missing = counts.uncounted or []
     more = [f"and {len(missing) - names} more"] if len(missing) > names else []
     return f"not counted: {', '.join([*missing[:names], *more])}" if missing else None
 
 
 def flops_in_words(counts: Counts) -> str | None:
-    """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted, None without any count."""
+    """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted."""
     if counts.flops is None or (counts.uncounted and not counts.flops):
         return None
     amount = formats.quantity(counts.flops, "FLOP", 3)
@@ -169,7 +169,7 @@ def flops_in_words(counts: Counts) -> str | None:
 
 
 def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
-    """Return the warning for a rate whose `share` of its roof exceeds 1; else None.
+    """Return the warning for a rate with a `share` of its roof above 1.
 
     `name` is "FLOP/s" or "B/s"; `measured` is whether the roof was measured or comes from a datasheet.
     """
@@ -279,7 +279,7 @@ class Floor:
 
 
 def floor_of(step: Step, machine: KnownMachine) -> Floor | None:
-    """Return the floor of a step, or of the one call that it measured, as `timing_of`; None if its work is unknown."""
+    """Return the floor of a step, or of the one call that it measured, as `timing_of`, if its work is known."""
     counts = step.measured[0] if step.measured and len(step.measured) == 1 else step.meters
     if counts is None or not counts.work or counts.uncounted:
         return None

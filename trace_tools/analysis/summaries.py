@@ -60,7 +60,7 @@ def summary(value: Value, limit: int = LINE) -> str:
 
 
 def _range_or_text(value: Value, limit: int) -> str:
-    """Write the smallest and largest of a varying number's samples, 0.31 … 0.35; other values as they were."""
+    """Write the smallest and largest of a varying number's samples, 0.31 … 0.35; other values unchanged."""
     samples = value.samples or [] if value.varies else []
     numbers = [s for s in samples if isinstance(s, (int, float)) and not isinstance(s, bool)]
     if not numbers or len(numbers) < len(samples) or not all(abs(n) < LARGEST_FLOAT for n in numbers):
@@ -184,7 +184,7 @@ class ElementGrid:
 
 
 def tables(value: Value) -> list[ElementGrid]:
-    """Return the elements for a closer view of a value: a frame's first rows, a tensor's matrices."""
+    """Return the elements for a closer view of a value, such as a frame's first rows or a tensor's matrices."""
     rows = frame_grid(value)
     if rows is not None:
         return [ElementGrid("", rows, 2 if is_frame(value) else 1)]
@@ -299,7 +299,7 @@ def grids(tensor: Tensor) -> list[tuple[str, list[list[str]]]]:
 
 
 def is_small(value: Value) -> bool:
-    """Return whether a value is a matrix small enough to show all its elements, or a frame, of which rows are shown."""
+    """Return whether a value is a matrix small enough to show all its elements, or a frame that shows its rows."""
     if is_frame(value):
         return frame_grid(value) is not None
     tensor = value.tensor
@@ -364,7 +364,7 @@ def side_text(value: Value) -> str:
 
 
 def _exactly(value: Value) -> str | None:
-    """Write a number to its last digit; None for other values."""
+    """Write a value to its last digit, if it is a number."""
     number = value.value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
@@ -403,7 +403,7 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
 
 
 def claim_summary(claim: Claim, limit: int = LINE) -> str:
-    """Write both sides of a claim as they were, then notes about them: `9.1 … 10.1 > 1 · varies`.
+    """Write both sides of a claim, then notes about them: `9.1 … 10.1 > 1 · varies`.
 
     A claim of another form is written part by part: `a = 1, b = 2`.
     """

@@ -1,4 +1,4 @@
-"""What several commands take: a trace (a file, a folder with a trace in it, or a name), and the options of `trace`.
+"""Read the arguments of several commands: traces (a file, its folder, or its name), and the options of `trace`.
 
     @trace_options("device")                    the command takes `options`, a `TraceOptions`
     @click.argument("path", metavar="TRACE", type=path_of)
@@ -48,7 +48,7 @@ def path_of(name: str | Path) -> Path:
 
 
 def open_side(argument: str) -> Side:
-    """Load a trace for a comparison: a file, its folder, or REV:path.
+    """Load a trace for a comparison from a file, its folder, or REV:path.
 
     The path after REV is relative to the root of the repository, or, with `./`, to the current folder. Raises
     `TraceFileError` if it is not a trace, `UsageError` if git has no such file at the revision.
@@ -64,15 +64,15 @@ def open_side(argument: str) -> Side:
 
 
 def reference_in(folder: Path, besides: Path | None = None) -> Path | None:
-    """Return the trace that others are compared with: the first by name that git tracks, else the first by name."""
+    """Return the reference of comparisons, which is the first trace by name that git tracks, else the first by name."""
     paths = [path for path in sorted(folder.glob(f"*/{TRACE}")) if path != besides]
     return next(filter(is_committed, paths), next(iter(paths), None))
 
 
 def reference_and_latest() -> tuple[str, str]:
-    """Return the project's reference and, of the other traces, the one that was made here last.
+    """Return the project's reference, and the latest of the other traces that was made here.
 
-    A trace in git was made elsewhere, unless there is no other. Raises UsageError without two traces.
+    A trace in git counts as made elsewhere, unless all are in git. Raises UsageError without two traces.
     """
     from trace_tools.trace.file import load_head
 
@@ -95,7 +95,7 @@ def what_is_there() -> str:
 def trace_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add options of `tracing.options` to a command, which takes all of them as one argument `options`.
 
-    `changes` maps an option's name to click's attributes that replace those of the table.
+    `changes` maps an option's name to attributes of click, which replace the table's.
     """
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:

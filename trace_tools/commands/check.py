@@ -25,8 +25,8 @@ LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden one
 def check(lectures: tuple[Path, ...]) -> None:
     """Find mistakes in lectures without running them.
 
-    Each mistake is a line: file, line number, what is wrong. In a folder, all lectures are checked: the Python files
-    with a `main`, cells, directives or imports from trace_tools.
+    Each mistake is a line with the file, the line number and the reason. In a folder, every
+    Python file with a `main`, cells, directives or imports from trace_tools is checked.
 
     \b
     Examples:

@@ -3,7 +3,7 @@
 Exit codes: 0 no difference that matters, or no such difference among the aspects of --fail-on; 1 a difference that
 matters; 2 bad usage or bad input; 3 no such difference, but times were requested and could not be judged, because the
 machine was busy or a side had fewer than three processes. Times are requested unless --only, --ignore or --fail-on
-excludes them; between two machines, whose times are ratios, only --fail-on time requests them.
+excludes them; between two machines, where times are ratios, only --fail-on time requests them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _choices(options: dict[str, Any], *, time_asked: bool) -> Choices:
 
 
 def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
-    """Return the exit code for any difference that matters, or those of the named aspects; output only if named."""
+    """Return the exit code for any difference that matters, or only for the named aspects; output must be named."""
     findings = (finding for row in difference.rows for finding in row.findings)
     if fail_on is None:
         fails = difference.matters
@@ -121,7 +121,7 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 
 def _aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
-    """Return the aspects that an option names; None if it was not given."""
+    """Return the aspects that an option names, if it was given."""
     words = _split(texts)
     if option == "--fail-on" and words == ["none"]:
         return frozenset()

@@ -41,7 +41,7 @@ def recover_first(folder: Path) -> None:
 
 
 def _recovered(folder: Path, notice: str = "") -> int | None:
-    """Recover and report; return how many journals wait for another try, None if there was nothing to recover."""
+    """Recover and report; return how many journals wait for another try, if any were found."""
     from trace_tools.tracing.run_folder import recover as recover_all
 
     recovered, kept = recover_all(folder)

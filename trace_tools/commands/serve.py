@@ -67,7 +67,7 @@ def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: 
 
 
 def _show(status: Status) -> None:
-    """Print what pages receive: problems as lines; what is running as one changing line of a terminal."""
+    """Print the status that pages receive: problems as lines, progress as one changing line of a terminal."""
     on_terminal = sys.stderr.isatty()
     if on_terminal:
         click.echo(f"\r\x1b[K{status.doing}", nl=False, err=True)

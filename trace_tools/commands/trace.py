@@ -36,8 +36,8 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     """Run a lecture on this machine and make its pages.
 
     The trace is written to OUT/<machine>/trace.yaml, the pages next to it; the last line names the page to open. It
-    replaces the last trace of this machine and lecture, but none in git, of another machine or, if it has one pass, of
-    several passes: then it goes to OUT/<machine>-2 or OUT/<machine>/partial.
+    replaces the last trace of this machine and lecture, except a trace in git, of another machine or, if it has one
+    pass, of several passes. Then it goes to OUT/<machine>-2 or OUT/<machine>/partial.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
 
 
 def _difference(out: Path, traced: Traced) -> Iterator[str]:
-    """Yield one line on how a complete trace differs from the reference, if there is one of the same lecture."""
+    """Yield one line on how a complete trace differs from the reference of the same lecture, if it has one."""
     from trace_tools.diff.difference import Side
     from trace_tools.diff.judge.between import Choices, difference_between
     from trace_tools.diff.report.difference_report import headline

@@ -63,7 +63,7 @@ def statistics(numbers: Any, repeats: int, library: Any, *, whole: bool) -> dict
     """Return the fields of a `Statistics` that differ from their defaults, of an array of `library` with float64
     numbers in one dimension.
 
-    Overwrites the numbers: a temporary as large as they are would take longer than all else. `whole` numbers have
+    Overwrites the numbers, because a temporary of their size would take longer than all else. `whole` numbers have
     integers as minimum and maximum, if these are exact. `std` divides by n - 1, like `torch.std`.
     """
     fields, read = dict[str, Any](), len(numbers)

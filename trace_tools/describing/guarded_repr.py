@@ -39,7 +39,7 @@ class Guard:
         self.observing: set[int] = set()  # threads that run observed code
 
     def call(self, call: Callable[[], Any], name: str, seconds: float) -> tuple[Any, str | None]:
-        """Return the result of `call`, code of the lecture, or None and the reason. Only errors of signals pass."""
+        """Return the result of `call`, code of the lecture, or why it failed. Only errors of signals pass."""
         try:
             with self.evaluating(), _limited(seconds):
                 return call(), None
@@ -117,7 +117,7 @@ def _generators() -> list[tuple[Callable[[Any], object], Any]]:
 
 
 def is_of_a_signal(error: BaseException | None) -> bool:
-    """Return whether a signal has raised an error: it is Ctrl-C, or a handler's frame is in its traceback."""
+    """Return whether a signal has raised an error, by Ctrl-C or a handler's frame in its traceback."""
     handlers = map(signal.getsignal, signal.valid_signals())
     codes = [handler.__code__ for handler in handlers if isinstance(handler, types.FunctionType | types.MethodType)]
     entry = None if error is None else error.__traceback__
@@ -147,7 +147,7 @@ def class_name(kind: type) -> str:
 
 
 def is_a(kind: type, base: object) -> bool:
-    """Return whether `base` is a class from which `kind` is derived, whatever a metaclass such as ABCMeta registers."""
+    """Return whether `kind` is derived from the class `base`, whatever a metaclass such as ABCMeta registers."""
     return isinstance(base, type) and type.__subclasscheck__(base, kind)
 
 

@@ -35,7 +35,7 @@ class StorageLabels:
         self._prune_at = FIRST_PRUNING
 
     def find(self, key: int) -> str | None:
-        """Return the label of the live memory with this `key`: the address of the object that owns it."""
+        """Return the label of the live memory with this `key`, the address of the object that owns it."""
         memory = self._memories.get(key)
         return None if memory is None or memory.dead() else memory.label
 
@@ -60,8 +60,7 @@ class StorageLabels:
         return label
 
     def of_address(self, number: int) -> str | None:
-        """Return the label of an integer that is an address in this process; None for others. Equal ones have equal
-        labels.
+        """Return the label of an integer, if it is an address in this process. Equal addresses have equal labels.
 
         Addresses differ between runs of the same lecture. A count may be as large (10¹⁴ FLOPs), so only a number that
         Linux lists as this process's memory is one.

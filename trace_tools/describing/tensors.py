@@ -69,7 +69,7 @@ def tensor(walk: Walk, obj: torch.Tensor) -> Plain:
 
 
 def _unusual(x: torch.Tensor, *, own: bool) -> str | None:
-    """Return why the elements of `x` can't be read from strided memory; None for most tensors."""
+    """Return why the elements of `x` can't be read from strided memory, if that is so."""
     if _functorch.is_functorch_wrapped_tensor(x) or torch._is_functional_tensor(x):
         return "inside a transform of torch.func"
     if not own and _is_wrapper(x):

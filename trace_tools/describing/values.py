@@ -38,7 +38,7 @@ class Describer:
         self.guard = Guard()
 
     def describe(self, obj: object) -> Plain:
-        """Return `obj` as plain data. Changes no state, and raises only what a signal's handler raised."""
+        """Return `obj` as plain data. Changes no state, and raises only errors of a signal's handler."""
         if (plain := scalar(obj)) is not None:  # before all else, because a loop inspects numbers most often
             return plain
         if type(obj) is str and len(obj) <= self.limits.text:

@@ -41,7 +41,7 @@ class ValueLimits:
 
 
 def scalar(obj: object) -> Plain | None:
-    """Return the description of a number or None; None for other objects, and for what may be an address."""
+    """Return the description of None or a number, unless it may be an address."""
     kind = type(obj)
     if kind is float or kind is bool or (kind is int and -LEAST_HASH < obj < LEAST_HASH):  # type: ignore[operator]
         return {"type": kind.__name__, "value": obj}
@@ -50,7 +50,7 @@ def scalar(obj: object) -> Plain | None:
 
 @dataclass(eq=False)
 class Walk:
-    """The description of one value in progress: the rest of its limits, and the containers around it."""
+    """The description of one value in progress, with the rest of its limits and the containers around it."""
 
     limits: ValueLimits
     labels: StorageLabels
@@ -80,7 +80,7 @@ class Walk:
             return {"type": class_name(type(obj)), "note": why}
 
     def text(self, text: str) -> str:
-        """Return `text` cleaned, and subtract it from what may still be described."""
+        """Return `text` cleaned, and subtract it from the size that is left."""
         text = self.clean(text)
         self.size -= len(text) // _CHARACTERS
         return text
@@ -152,7 +152,7 @@ class Walk:
         return self.by_repr(obj)
 
     def plainly(self, obj: object) -> Plain:
-        """Describe an object of a class whose repr is known to be fast and to run no other code."""
+        """Describe an object of a class with a repr that is known to be fast and to run no other code."""
         return self.as_text(obj, plain_repr(obj))
 
     def by_repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:

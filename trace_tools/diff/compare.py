@@ -1,14 +1,13 @@
-"""Compare many traces: the differences of each from the first, and one table per quantity, with the best marked and
+"""Compare many traces by their differences from the first, and by one table per quantity, with the best marked and
 ratios to the first.
 
     comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)])
     comparison.tables[TIME][0].cells[1]
     # Cell(value=2.1e-05, low=2.0e-05, high=2.2e-05, ratio=0.012, best=True)
 
-Steps are those that the differences matched, so a step that the first trace lacks has a line for each machine that ran
-it. The best is marked only if each of its passes beat every pass of the others.
-Only measurements become numbers: launch times, FLOPs of tensors without memory (device "meta") and rates without a
-roofline are absent, with the reason.
+The differences match the steps, so a step that the first trace lacks has a line for each machine that ran it. The best
+is marked only if each of its passes beat every pass of the others. Only measurements become numbers: launch times,
+FLOPs of tensors without memory (device "meta") and rates without a roofline are absent, with the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A measured quantity; `better` is the better end, or None if neither is better."""
+    """A measured quantity, and its better end if it has one."""
 
     key: str  # its name in the CSV
     title: str
@@ -158,7 +157,7 @@ def _is_annotated(step: Step | None) -> bool:
 
 
 def better_end(unit: str | None) -> Literal["lower", "higher"] | None:
-    """Return the better end of what a lecture measured in a unit: of seconds, and of a rate; None of anything else."""
+    """Return the better end of a number with this unit, if it is seconds or a rate."""
     return "lower" if unit == "s" else "higher" if unit in formats.SI_UNITS and unit.endswith("/s") else None
 
 
@@ -168,7 +167,7 @@ def _is_measured(value: Value) -> bool:
 
 
 def _executions(base: Side, differences: Sequence[Difference]) -> list[list[Step | None]]:
-    """Return the step of each machine for each execution, in the base's order; what it lacks follows a common step."""
+    """Return the step of each machine for each execution, in the base's order; a missing step follows a common one."""
     width = len(differences) + 1
     lines: dict[int, list[Step | None]] = {id: [step] + [None] * (width - 1) for id, step in base.tree.by_id.items()}
     ordered: list[tuple[tuple[int, int, int], list[Step | None]]] = [((id, 0, 0), line) for id, line in lines.items()]
@@ -260,7 +259,7 @@ def with_ratios(cells: Sequence[Cell], better: str | None) -> tuple[Cell, ...]:
 
 
 def best_of(cells: Sequence[Cell], better: str | None) -> int | None:
-    """Return the index of the machine of which each pass beat every pass of the others; None without one."""
+    """Return the index of the machine with passes that all beat every pass of the others."""
     spans = [
         (min(ends), max(ends), index)
         for index, cell in enumerate(cells)
@@ -306,7 +305,7 @@ def _value_cell(value: Value | None) -> Cell:
 
 
 def _number(value: Scalar) -> float | None:
-    """Return a number as a float; None for other values and for numbers beyond the range of floats."""
+    """Return a value as a float, if it is a number within their range."""
     return float(value) if isinstance(value, (int, float)) and abs(value) < LARGEST_FLOAT else None
 
 

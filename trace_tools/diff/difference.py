@@ -169,8 +169,8 @@ class Durations:
 class Finding:
     """One difference between two executions.
 
-    The sides of a time are those of one execution, or of one call that it measured, in ns, over processes: geometric
-    means if times were judged, else medians.
+    The sides of a time are of one execution, or of one call that it measured, in ns. They are geometric means over
+    processes if times were judged, else medians.
     """
 
     aspect: Aspect
@@ -187,7 +187,7 @@ class Finding:
 
     @property
     def numbers(self) -> tuple[float, float] | None:
-        """Both sides of a count or a time; None for anything else."""
+        """Both sides of a count or a time."""
         a, b = self.a, self.b
         return (a, b) if isinstance(a, (int, float)) and isinstance(b, (int, float)) else None
 

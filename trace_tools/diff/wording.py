@@ -1,4 +1,4 @@
-"""Format findings for reports: the subject, and both sides as texts that show their difference.
+"""Format findings for reports, with the subject, and both sides as texts that show their difference.
 
 subject_text(finding.subject)                  "y.stride()"
 sides_text(finding)                            ("(4, 1)", "(1, 4)")
@@ -51,7 +51,7 @@ def subject_text(subject: Subject, limit: int = NAME) -> str:
 
 
 def word_of(finding: Finding) -> str:
-    """Name a verdict for readers: a time is slower or faster, a claim flipped, noise of some kind."""
+    """Name a verdict for readers, such as slower or faster for a time, or that a claim flipped."""
     if finding.verdict == "noise":
         return (finding.detail or finding.verdict).partition(":")[0]
     if finding.verdict == "changed" and finding.aspect == "time":

@@ -72,7 +72,7 @@ def adopt_words(root: str) -> None:
 
 
 def _recorded(word: Callable[..., Any], names: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return a function of edtrace that also emits what it renders."""
+    """Return a function of edtrace that also emits its renderings."""
 
     @aside
     @wraps(word)
@@ -85,7 +85,7 @@ def _recorded(word: Callable[..., Any], names: Mapping[str, Any]) -> Callable[..
 
 
 def _copy_or_address(cached: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that finds the lecture's copy of an image on the web, and downloads nothing."""
+    """Return a function that finds the lecture's copy of an image on the web, without a download."""
     names = cached.__globals__
 
     @wraps(cached)
@@ -146,7 +146,7 @@ def join_pieces(before: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]
 
 
 def _emit(renderings: list[Any]) -> None:
-    """Emit what one call rendered: several lines for a verbatim text, else one `Rendering`."""
+    """Emit the renderings of one call, which are several lines for a verbatim text."""
     style = next((it.style for it in renderings if isinstance(it.style, Mapping)), {})
     lines = [it.data for it in renderings if it.type == "markdown" and style.get("whiteSpace") == "pre"]
     if lines:

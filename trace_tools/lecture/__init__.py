@@ -1,1 +1,1 @@
-"""The calls for authors of lectures: the vocabulary, drawings, and the run without a tracer."""
+"""Provide the calls for authors of lectures, drawings, and the run without a tracer."""

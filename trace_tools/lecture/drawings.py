@@ -1,6 +1,6 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
-Each function returns a `Drawing` for `plot`, which calls it for a page and for a phone: it draws a matplotlib `Figure`
+Each function returns a `Drawing` for `plot`, which calls it for a page and for a phone. It draws a matplotlib `Figure`
 of at most a given width. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 
 
 def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawing]:
-    """Turn a function into one that returns a `Drawing`: `plot` supplies its first argument, the width in inches."""
+    """Let a function return a `Drawing`; `plot` supplies its first argument, the width in inches."""
 
     @wraps(draw)
     def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:
@@ -109,7 +109,7 @@ def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
 
 @_drawing
 def draw_road_map(width: float, stops: Sequence[tuple[str, str]], aside: str) -> Figure:
-    """Draw the stops of a road, each with its name and what it adds; below them, in grey, what is beside the road."""
+    """Draw the stops of a road, each with its name and an addition; `aside` is written below them in grey."""
     columns = 4 if width >= 6.8 else 2
     rows = math.ceil(len(stops) / columns)
     beside = textwrap.wrap(aside, 24 * columns)

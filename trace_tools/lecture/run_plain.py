@@ -20,7 +20,7 @@ from trace_tools.trace.model import Ask, Link, Narrative, Note, Table, Text
 def run(main: Callable[[], None]) -> None:
     """Call `main`; print the title of each section (each function of its module that it calls) and the texts.
 
-    In a traced run, the pages show both, and nothing is printed.
+    In a traced run, the pages show both instead.
     """
     assert isinstance(main, FunctionType)
     if _listeners:

@@ -72,7 +72,7 @@ def listening(listener: Listener, pause: Pause = nullcontext, *, draws: bool = T
     """Pass every narrative call made inside the `with` block, in any thread, to `listener`.
 
     Each call runs inside a `pause()`, so that the time to draw a figure does not count as the lecture's. A listener
-    that `draws` nothing gets figures without their SVG.
+    without `draws` gets figures without their SVG.
     """
     entry = (listener, pause, draws)
     _listeners.append(entry)
@@ -162,11 +162,11 @@ def ask(
     why: str | None = None,
     slips: Mapping[Any, str] | None = None,
 ) -> None:
-    """Ask the reader a question whose answer the lecture computed.
+    """Ask the reader a question that the lecture itself answers.
 
-    A number is right within `within` of `answer`, relative to it (0: exactly). With `choices` the answer is one of
-    them. A text without choices is shown for comparison. `question`, `hint` and `why` are Markdown. `slips` maps
-    frequent wrong answers to a sentence that explains the mistake.
+    A number is right within `within` of `answer`, relative to it (0: exactly). `choices` must include the answer. A
+    text without choices is shown for comparison. `question`, `hint` and `why` are Markdown. `slips` maps frequent wrong
+    answers to a sentence that explains the mistake.
     """
     offered = None if choices is None else [str(choice) for choice in choices]
 
@@ -294,7 +294,7 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
 
 @aside
 def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -> None:
-    """Show a table: of a DataFrame or a Series, or of a list of rows with one cell per column.
+    """Show a DataFrame, a Series, or a list of rows with one cell per column, as a table.
 
     For a DataFrame, `columns` selects the columns to show.
     """
@@ -368,7 +368,7 @@ def plot(
 
 
 def _shown(value: object) -> str:
-    """Format a wrong argument for an error message: the same in every process, without an object's address."""
+    """Format a wrong argument for an error message, without an object's address, which differs between processes."""
     return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"
 
 

@@ -82,7 +82,7 @@ class Server:
 
 
 def application(folder: Path, status: Callable[[], Status]) -> Starlette:
-    """Return the application: the files of a folder, with a script in each page that listens to the status."""
+    """Return an application that serves the files of a folder, with a script in each page for the status."""
     files = StaticFiles(directory=folder, check_dir=False)
 
     async def page(request: Request) -> Response:

@@ -39,7 +39,7 @@ STOPPING_S = 2.0  # wait at the end for the processes of a run
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the open pages and the terminal show."""
+    """The state that the open pages and the terminal show."""
 
     edition: int = 0  # number of this version of the pages; a page of an earlier one loads itself again
     doing: str = ""  # "" while nothing runs

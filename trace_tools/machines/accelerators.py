@@ -115,7 +115,7 @@ class Accelerator:
     # ------------------------------------------------------------------ time
 
     def can_wait(self) -> bool:
-        """Return whether the process may wait for the device: it is in use, works, and no graph is being captured."""
+        """Return whether the process may wait for the device, which is in use, works, and captures no graph."""
         try:
             return self.is_in_use() and not self.is_capturing()
         except RuntimeError:  # after a device has failed, every driver call raises
@@ -263,12 +263,12 @@ def _idle_wait_s(module: Any, other_devices: tuple[int, ...]) -> float:
 
 
 def accelerator(type: str) -> Accelerator | None:
-    """Return the accelerator of a device type; None for "cpu". Imports torch."""
+    """Return the accelerator of a device type, if it is not "cpu". Imports torch."""
     return Accelerator() if type == Accelerator.type else None
 
 
 def in_use() -> Accelerator | None:
-    """Return the accelerator that this process uses, or None; imports no package."""
+    """Return the accelerator that this process uses, if any; imports no package."""
     if "torch" not in sys.modules:
         return None
     gpu = Accelerator()

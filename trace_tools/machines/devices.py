@@ -1,4 +1,4 @@
-"""Choose the device of a trace: the requested device if it exists and can compute, else a one-line reason.
+"""Choose the device of a trace, which is the requested device if it exists and can compute, else a one-line reason.
 
     checked("cuda:1")      # "cuda:1": valid names are "cpu" and the types and numbers of `accelerators`
     environment("cuda:1")  # {"CUDA_VISIBLE_DEVICES": "1"}: for processes that may only see this card
@@ -97,7 +97,7 @@ def why_no_cuda() -> str:
 
 
 def number(device: str | None) -> int | None:
-    """Return N of "cuda:N"; None without a number."""
+    """Return N of "cuda:N", if the device has a number."""
     digits = (device or "").partition(":")[2]
     return int(digits) if digits else None
 

@@ -1,8 +1,8 @@
 """Read, restore and name the precision of float32 products, whichever interface set it.
 
 Since torch 2.9 two interfaces control the same switches. The older interface is `set_float32_matmul_precision` and
-`allow_tf32`; the newer interface is `fp32_precision`, of a backend or of one of its operators. Reading the older one
-raises if the newer one has chosen a setting that the older one can't express.
+`allow_tf32`; the newer interface is `fp32_precision`, of a backend or an operator of it. Reading the older one raises
+if the newer one has chosen a setting that the older one can't express.
 
     before = read()
     torch.backends.cuda.matmul.fp32_precision = "tf32"  # now torch.get_float32_matmul_precision() raises

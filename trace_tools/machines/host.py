@@ -88,7 +88,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def ram_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes of memory that this process may use: the computer's, limited by its control groups."""
+    """Return the bytes of the computer's memory that this process may use, limited by its control groups."""
     limits = []
     if {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -112,7 +112,7 @@ def cache_bytes(root: Path = ROOT) -> int | None:
 
 
 def peak_bytes(root: Path = ROOT) -> int | None:
-    """Return this process's peak memory in bytes; None if the system does not report it.
+    """Return this process's peak memory in bytes, if the system reports it.
 
     `getrusage` is not used, because there a process inherits the peak of its parent.
     """
@@ -151,7 +151,7 @@ def cpu_time(root: Path = ROOT) -> CpuTime | None:
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
-    """Return the average number of cores that other processes kept busy between two moments; None if unknown."""
+    """Return the average number of cores that other processes kept busy between two moments, if both are known."""
     if before is None or after is None or after.at_s <= before.at_s:
         return None
     others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
@@ -159,12 +159,12 @@ def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
 
 
 def gpu_driver() -> str | None:
-    """Return the GPU driver's version, "580.159.04"; None if nvidia-smi does not answer."""
+    """Return the GPU driver's version, "580.159.04", if nvidia-smi answers."""
     return next(iter(_nvidia_smi("--query-gpu=driver_version")), None) or None
 
 
 def card() -> str | None:
-    """Name the first GPU that nvidia-smi reports: "NVIDIA H200 (driver 580.95.05)"; None if it reports none."""
+    """Name the first GPU that nvidia-smi reports, if any: "NVIDIA H200 (driver 580.95.05)"."""
     lines = [line.partition(",") for line in _nvidia_smi("--query-gpu=driver_version,name")]
     names = (f"{name.strip() or 'a GPU'} (driver {driver})" for driver, _, name in lines if driver[:1].isdigit())
     return next(names, None)
@@ -179,7 +179,7 @@ def has_card(root: Path = ROOT) -> bool:
 
 
 def notes(device: str) -> list[str]:
-    """List conditions that may slow a device now, one short line each; those that can't be read are left out."""
+    """List known conditions that may slow a device now, one short line each."""
     return [*(gpu_notes() if device != "cpu" else []), *cpu_notes()]
 
 
@@ -225,9 +225,9 @@ def _of(figure: float, highest: float | None) -> str:
 
 
 def gpu_users() -> str | None:
-    """Describe the other processes on the GPU, "2 processes besides this run, 326 MiB"; None without any.
+    """Describe the other processes on the GPU, if any: "2 processes besides this run, 326 MiB".
 
-    In a container the ids may be the host's, so that this run can't be told from the others.
+    In a container the ids may be the host's, so that this run looks like the others.
     """
     # "2624394, 164" (MiB, or "[N/A]") per process
     columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *_selected_gpu())]

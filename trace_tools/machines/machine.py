@@ -1,15 +1,15 @@
 """Describe the machine that runs the lecture, and the highest rates that it can reach.
 
-`this_machine` takes a device and returns a `Machine`. A GPU in the table has the peaks of the table, with
-measured rates next to them. CPUs have no datasheet: their peaks, and those of cards that the table lacks, are measured
-and marked so.
+`this_machine` takes a device and returns a `Machine`. A GPU in the table has the peaks of the table, with measured
+rates next to them. CPUs have no datasheet, so their peaks are measured and marked so, as are the peaks of cards that
+the table lacks.
 
     >>> this_machine("cpu").slug
     'amd-epyc-7763-2-cores'
     >>> peak_flops("bfloat16")  # FLOP/s of this machine, None if unknown
     989500000000000.0
 
-The tracer measures in a process of its own and passes the result to the others: it writes `to_json(machine)` to a file
+The tracer measures in a process of its own and passes the result to the others. It writes `to_json(machine)` to a file
 and puts the file's path into the environment as TRACE_TOOLS_MACHINE. The file has no serial number, host or user name.
 """
 
@@ -67,7 +67,7 @@ def this_machine(device: str | None = None, *, measure: bool | str = True) -> Ma
 
 
 def device() -> str:
-    """Return the device type for a lecture's tensors: the device of the trace, else the best available, or "cpu".
+    """Return the device type for a lecture's tensors, from the trace, else the best available, or "cpu".
 
     In torch's spelling: "cuda", also for AMD's GPUs.
     """
@@ -76,7 +76,7 @@ def device() -> str:
 
 
 def memory_bytes() -> int | None:
-    """Return the device's memory in bytes, used or not; None on a CPU.
+    """Return the device's memory in bytes, used or not, except on a CPU.
 
     A lecture that chooses its sizes by it is the same on one card every day, whatever else uses that card.
     """
@@ -84,7 +84,7 @@ def memory_bytes() -> int | None:
 
 
 def peak_flops(dtype: torch.dtype | str) -> float | None:
-    """Return this machine's dense matmul peak in FLOP/s, or None if unknown.
+    """Return this machine's dense matmul peak in FLOP/s, if it is known.
 
     From the table if it has this GPU, else measured. `dtype` is a `torch.dtype` or a name, including "tf32", "float8"
     and "float4"; float32 means without tf32, float64 the tensor cores' rate if they have one.
@@ -114,7 +114,7 @@ def cpu_slug(name: str, cores: int) -> str:
 
 
 def is_same_machine(a: Machine, b: Machine) -> bool:
-    """Return whether two descriptions can be of one machine: the same device, CPU, cores and memory.
+    """Return whether two descriptions can be of one machine, with the same device, CPU, cores and memory.
 
     Memory may differ by 5 %, because a new kernel leaves a little more or less of it.
     """

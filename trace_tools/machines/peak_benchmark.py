@@ -1,10 +1,10 @@
-"""Measure a machine's peaks: the best matmul per dtype, and the best copy, read or in-place change of memory.
+"""Measure a machine's peaks, by the best matmul per dtype, and the best copy, read or change of memory.
 
 `measured_peaks` takes a device and returns `Peak`s marked as measured. Sizes grow until one call would take too long,
-because no fixed size suits all devices: a CPU that computed 2048³ in bfloat16 in 18 ms took 63 s in float16. The right
-matrix is tried both untransposed and transposed, as in a linear layer: a CPU without bfloat16 instructions was six
-times as fast with one as with the other. On a CPU, float32 products are also computed as a 1 × 1 convolution, because
-another library computes it (oneDNN instead of MKL), which was twice as fast on one AMD processor.
+because no fixed size suits all devices. One CPU that computed 2048³ in bfloat16 in 18 ms took 63 s in float16. The
+right matrix is tried both untransposed and transposed, as in a linear layer. Without bfloat16 instructions, a CPU was
+six times as fast with one as with the other. On a CPU, float32 products are also computed as a 1 × 1 convolution,
+because another library computes it (oneDNN instead of MKL), which was twice as fast on one AMD processor.
 
 A GPU loads each kernel at its first call, which can take longer than all of its measured calls, and an idle GPU runs at
 a low clock. So its sizes grow however long that takes; only then does it warm up, and only then is it timed.

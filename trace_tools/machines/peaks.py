@@ -76,8 +76,8 @@ def table_peaks(machine: KnownMachine | None) -> list[Peak]:
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:
-    """Return the machine's peak of that name: the table's peak, else the measured peak, else a peak with the reason why
-    it is unknown.
+    """Return the machine's peak of that name, from the table, else measured, else a peak with the reason why it is
+    unknown.
     """
     peaks = [peak for peak in machine.peaks if peak.name == name]
     return min(peaks, key=lambda peak: (peak.per_second is None, peak.measured), default=None)
@@ -112,7 +112,7 @@ def leading_peak(machine: Machine) -> Peak | None:
 
 
 def ridge(flops_per_second: float | None, bytes_per_second: float | None) -> float | None:
-    """Return the intensity (FLOP/byte) at which the compute and memory roofs meet; None without both."""
+    """Return the intensity (FLOP/byte) where the compute and memory roofs meet, if both are known."""
     return flops_per_second / bytes_per_second if flops_per_second and bytes_per_second else None
 
 

@@ -1,8 +1,8 @@
 """Count communication between ranks: operations of torch.distributed and their payloads.
 
-The payload is that of NVIDIA's nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md), the data that one rank
-holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce, for an all-reduce or a broadcast
-the tensor. A backend may send more, or less often.
+The payload is defined as in NVIDIA's nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md), as the data that
+one rank holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce, for an all-reduce or a
+broadcast the tensor. A backend may send more, or less often.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Traffic = Counter[tuple[str, int, int]]  # calls by operation, size of the group
 
 
 def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return the operation between ranks that an operator performs, and its group; None for other operators."""
+    """Return the operation between ranks that an operator performs, if any, and its group."""
     if getattr(func, "namespace", None) not in NAMESPACES:
         return None
     name = func._schema.name.partition("::")[2].replace("_", "")

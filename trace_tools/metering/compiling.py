@@ -71,7 +71,7 @@ def records_graph() -> bool:
     """Return whether torch records a graph in this thread.
 
     This covers `torch.jit.trace`, `torch.fx`, `make_fx`, AOTAutograd, `torch.export`, and fake tensors with symbolic
-    sizes. Fake tensors whose sizes are numbers can be observed.
+    sizes. Fake tensors with numbers as sizes can be observed.
     """
     if torch._C._get_tracing_state() is not None or symbolic._is_fx_tracing_flag or torch.compiler.is_compiling():
         return True

@@ -15,8 +15,8 @@ is left out of a sum silently. The convention:
 - Drawing random numbers, casting, copying, gathering and choosing (`where`) are 0. Integers and booleans
   are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one.
 - An operator of `prims` counts like the operator of the same name in `aten`.
-- Rare operators (factorisations, Fourier transforms, distances, resampling, sparse matrices) and those whose work
-  depends on their input values (sorting, eigenvalues) have no formula, and are listed as uncounted.
+- Rare operators (factorisations, Fourier transforms, distances, resampling, sparse matrices) and operators with work
+  that depends on their input values (sorting, eigenvalues) have no formula, and are listed as uncounted.
 
 A formula is a function of the operator's arguments and `out_val`, its result, as in torch's registry. A formula that a
 lecture registers there comes first. Ours are kept here, because a lecture's own `FlopCounterMode` must print the same
@@ -53,7 +53,7 @@ GRU_CELL = 41  # 3 gates joined (3), 2 sigmoids, tanh, r·n, n + z·(h − n) (3
 
 
 def formula_of(operator: Any) -> Formula | None:
-    """Return the formula of an operator (an OpOverload or a higher-order operator), or None."""
+    """Return the formula of an operator (an OpOverload or a higher-order operator), if it has one."""
     packet, name = getattr(operator, "_overloadpacket", operator), base_name(operator) or ""
     if packet in flop_registry and packet not in _CORRECTED:
         registered: Formula = flop_registry[packet]
@@ -90,7 +90,7 @@ def _product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
 
 @formula("addmm addmm_ addmv addmv_ baddbmm baddbmm_ addbmm addbmm_ _addmm_activation")
 def _added_product(added: Tensor, a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
-    """added + a @ b: the product only, as torch's `addmm_flop`."""
+    """added + a @ b, where only the product counts, as in torch's `addmm_flop`."""
     return _product(a, b)
 
 
@@ -102,7 +102,7 @@ def _product_with_packed(a: Tensor, *args: Any, out_val: Tensor, **_: Any) -> in
 
 @formula("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2")
 def _grouped_product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
-    """Products of experts: one of m, k and n is divided among the groups; if none is, each group has all of them."""
+    """Products of experts: m, k or n is divided among the groups, or each group has all of them."""
     groups = a.shape[0] if a.dim() == b.dim() == 3 else 1
     return 2 * groups * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
@@ -404,7 +404,7 @@ def _sgd(*args: Any, **options: Any) -> int:
 
 
 def attended_share(operator: Any) -> Callable[..., float] | None:
-    """Return a function for the share of an attention's scores that a causal mask keeps; None for other operators.
+    """Return a function for the share of scores that a causal mask keeps, if the operator is attention.
 
     By convention a causal mask does not halve attention. Kernels skip the masked scores, so bounds count the rest.
     """

@@ -1,4 +1,4 @@
-"""Provide `measure` and `count`: the time and the operations of a call, as numbers for calculations in a lecture.
+"""Provide `measure` and `count`, which return the time and the operations of a call for calculations in a lecture.
 
 Both call a function and return a frozen record of plain numbers; they drop the function's results. Both work in a plain
 `python lecture.py` and in a trace.
@@ -49,7 +49,7 @@ class Measurement:
 
     @property
     def spread(self) -> float | None:
-        """Distance between the quartiles over the median (0.02 is 2%); None for a single sample."""
+        """Distance between the quartiles over the median (0.02 is 2%), if the samples are several."""
         if len(self.samples_s) < 2:
             return None
         low, _, high = statistics.quantiles(self.samples_s, n=4, method="inclusive")
@@ -85,7 +85,7 @@ class Count:
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte moved; None without bytes, or if some operators were not counted."""
+        """FLOPs per byte moved, if bytes moved and all operators were counted."""
         is_known = self.flops is not None and self.bytes_moved and not self.uncounted
         return self.flops / self.bytes_moved if is_known else None  # type: ignore[operator]
 
@@ -94,7 +94,7 @@ class Witness(Protocol):
     """An observer of `measure` and `count`; until they return, the running code is repeated or counted."""
 
     def on_count(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        """Note that `count` was called; return the function that it calls in place of `f`."""
+        """Note that `count` was called; return the function that it calls instead of `f`."""
 
     def on_measure(self, functions: Sequence[Call], sample: Callable[[], list[Measurement]]) -> list[Measurement]:
         """Return the measurements of the functions, which `sample` makes."""
@@ -167,7 +167,7 @@ def measure(
     Each gets the same number of samples, and the n-th samples of all are taken one after another. So a clock that rises
     or falls meanwhile, or another program, affects both. To compare two functions, measure them in one call.
 
-    Once a GPU is in use, the device's clock counts: a sample begins when the device is idle, and lasts until the
+    Once a GPU is in use, the device's clock counts. Each sample begins when the device is idle, and lasts until the
     kernels of its calls are done, on any stream (`accelerators`). A device that was idle for half a second is first
     kept busy with more calls for 50 ms, because an idle GPU lowers its clocks. Kernels shorter than their launch are
     measured at the rate of launches.
@@ -236,7 +236,7 @@ def _sampled(
 def _first_calls(functions: Sequence[Call]) -> Callable[[float], float]:
     """Call each function once; return a function for the maximum of a number over the ranks that they communicate with.
 
-    With several ranks, all must decide alike, or one of them waits for a call that another does not make.
+    With several ranks, all must decide alike, or a rank waits for a call that another does not make.
     """
     distributed: Any = sys.modules.get("torch.distributed")  # without importing torch
     has_ranks = distributed is not None and distributed.is_available() and distributed.is_initialized()
@@ -266,8 +266,8 @@ def _batch(f: Call) -> Batch:
 def _calls_lasting(seconds: float, most_s: float, batch: Batch, agreed: Callable[[float], float]) -> tuple[int, float]:
     """Return how many calls last at least `seconds` together (on the slowest rank), and their time on this rank.
 
-    The search ends at the latest after `most_s` by the host's clock: by a device's clock, a function that launches
-    nothing takes no time, and was once called more than 10**10 times.
+    The search ends at the latest after `most_s` by the host's clock: by a device's clock, a function without a launch
+    takes no time, and was once called more than 10**10 times.
     """
     calls, spent_s = 1, 0.0
     while True:

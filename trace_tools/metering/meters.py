@@ -14,12 +14,12 @@ The modules that compute the figures define them: `flops` (the convention), `ope
 - Tensor subclasses are followed to the plain tensors that they consist of. Meta and fake tensors count FLOPs but no
   bytes. Sparse tensors are not followed: their operators are `uncounted`.
 - Compiled functions run as the operators they were compiled from, because a mode can't look into a kernel. FLOPs stay
-  valid, but bytes would be those of the unfused code: a reading with such operators (`fused`) has None as its bytes. (A
-  backward pass of compiled code can't be recognised.) Around one call, torch's compiler is switched off. Around a whole
+  valid, but the unfused code moves other bytes, so a reading with such operators (`fused`) has no bytes. (The backward
+  pass of compiled code can't be recognised.) Around one call, torch's compiler is switched off. Around a whole
   lecture (`compiling`) it makes the same graphs, breaks and errors as without a meter, and runs inductor's graphs
   directly instead of making kernels.
-- While torch records a graph (`records_graph`), operators pass unmetered: those that compute are `uncounted`, those
-  on fake tensors are no work.
+- While torch records a graph (`records_graph`), operators pass unmetered. Operators that compute are `uncounted`, and
+  operators on fake tensors are no work.
 - Meters nest, also with `torch.utils.flop_counter.FlopCounterMode`; each counts all operators.
 """
 
@@ -72,7 +72,7 @@ class Totals:
     collectives: collectives.Traffic = field(default_factory=Counter)
 
     def __sub__(self, earlier: Totals) -> Totals:
-        """Return the totals between `earlier` and this reading; live bytes are those of this reading."""
+        """Return the totals between `earlier` and this reading; live bytes are this reading's."""
         differences = {f.name: getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)}
         return Totals(**differences | {"live_bytes": self.live_bytes})
 
@@ -86,7 +86,7 @@ class Totals:
 
     @property
     def dtype(self) -> str | None:
-        """The dtype of at least 99% of the FLOPs; None if no dtype has that share."""
+        """The dtype of at least 99% of the FLOPs, if a dtype has that share."""
         name, flops = max(_summed(self.flops_by, 1).items(), key=lambda item: item[1], default=("", 0))
         return name if flops and flops >= NEARLY_ALL * self.flops else None
 
@@ -144,7 +144,7 @@ class _Operator:
         self.takes_tensor = [str(argument.type) == "Tensor" for argument in arguments]
 
     def precision(self, dtype: str) -> str:
-        """Return the format in which torch's settings let a float32 product compute; for other dtypes, the dtype.
+        """Return the format that torch's settings allow for a float32 product; for other dtypes, the dtype.
 
         This is "tf32" if a GPU would use it, "tf32_or_bfloat16" if a CPU would use bfloat16. The newer of torch's two
         interfaces (`machines.float32_precision`) reports settings made through either.
@@ -312,7 +312,7 @@ def _is_other_mode_below() -> bool:
 def _can_be_decomposed(args: Any, keywords: Any) -> bool:
     """Return whether a composite operator gives the same results on these arguments when it is decomposed.
 
-    Nested and quantised tensors, and those of classes with a dispatch of their own, may have a kernel for it.
+    Nested and quantised tensors, and classes with a dispatch of their own, may have a kernel for it.
     """
     return not _is_other_mode_below() and all(
         tensor.layout is torch.strided

@@ -3,9 +3,9 @@
     base_name(torch.ops.aten.add_.Tensor)  # "add"
     Traffic(torch.ops.aten.add_.Tensor).moved((x, y), {}, [x])  # (bytes of x and y, bytes of x)
 
-An operator reads every input once and writes every output once: the bytes that a kernel must move if all data comes
-from memory. An input that is passed twice counts once, with the distinct bytes that its elements occupy (an expanded
-dimension occupies one element). An output counts if it is new memory. The exceptions:
+An operator reads every input once and writes every output once, as a kernel must if all data comes from memory. An
+input that is passed twice counts once, with the distinct bytes that its elements occupy (an expanded dimension occupies
+one element). An output counts if it is new memory. The exceptions:
 
 - Views, `empty` and changes of metadata move 0 bytes; `ones_like(x)` and `x.new_ones()` do not read x.
 - An in-place operator reads and writes its target, unless it only overwrites it (`zero_`, `copy_`, `out=`).
@@ -14,7 +14,7 @@ dimension occupies one element). An output counts if it is new memory. The excep
 - An `equal` that returns False may have ended at the first element: 0 bytes.
 - Tensors without memory (meta, fake) and sparse tensors count as 0 bytes.
 
-An operator that skips parts of its input in other ways (a convolution or pooling whose stride exceeds its window,
+An operator that skips parts of its input in other ways (a convolution or pooling with a stride beyond its window,
 cropping, shrinking an image) counts all of it.
 """
 
@@ -32,7 +32,7 @@ Keywords = Mapping[str, Any]
 
 
 class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode whose `__torch_dispatch__` is never compiled: torch's wrapper against that would load the compiler."""
+    """A mode that is never compiled; torch's own wrapper against that would load the compiler."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -70,7 +70,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def memory_of(value: Any) -> list[torch.Tensor]:
-    """Return the tensors in an argument or result that have memory of their own; a sparse tensor has none."""
+    """Return the tensors in an argument or result that have memory of their own, unlike sparse tensors."""
     return [tensor for tensor in tensors_in(value) if torch._C._has_storage(tensor)]
 
 

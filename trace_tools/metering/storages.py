@@ -69,7 +69,7 @@ class Storages:
         return peak
 
     def forget(self) -> None:
-        """Stop following; the figures stay as they are."""
+        """Stop following, and keep the figures."""
         self._alive.clear()
         _following.remove(self)
         if not _following:

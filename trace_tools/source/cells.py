@@ -12,9 +12,9 @@ r"""Divide a script into sections and prose, by the cells that jupytext writes f
     [(cell.title, cell.lineno) for cell in division.cells]      # [("Data", 1), ("Their sum", 6)]
     division.prose                                              # [Prose(1, 3, "Ten numbers.")]
 
-A section begins at a cell with a title and at prose with a heading. The headings that count are those of the highest
-level that occurs twice, and above: most notebooks have one title, and then sections. Without titles and headings, each
-cell is a section; a script without cells is one section.
+A section begins at a cell with a title and at prose with a heading. Headings count if they have the highest level that
+occurs twice, or a higher one. Most notebooks have one title, and then sections. Without titles and headings, each cell
+is a section; a script without cells is one section.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Division:
 
 
 def divided(text: str, tree: ast.Module, title: str, taken: Iterable[str] = ()) -> Division:
-    """Divide a script; `title` is that of a first section without one, `taken` are the names of functions.
+    """Divide a script; a first section without a title gets `title`, and `taken` are the names of functions.
 
     The docstring and imports from `__future__` belong to no section, because they must stay first.
     """
@@ -159,7 +159,7 @@ def _items(lines: list[str], tree: ast.Module, division: Division) -> list[Cell 
 
 
 def preamble_length(body: Sequence[ast.stmt]) -> int:
-    """Return the number of statements that must stay first: the docstring and the __future__ imports."""
+    """Return the number of statements that must stay first, which are the docstring and the __future__ imports."""
     length = 0
     for node in body:
         is_docstring = length == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

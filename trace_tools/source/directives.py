@@ -79,7 +79,7 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment, and the logical line that contains it: a simple statement, a header or a decorator."""
+    """A comment, and the logical line that contains it, such as a simple statement, a header or a decorator."""
 
     path: str
     text: str  # from its "#"
@@ -151,7 +151,7 @@ def comments(path: str, text: str, aside: frozenset[int]) -> tuple[Comment, ...]
 
 
 def _owner(source: ParsedSource, comment: Comment, name: str) -> tuple[Statement, Position]:
-    """Return the statement and position of a directive; raise LectureError if there is none."""
+    """Return the statement and position of a directive; raise LectureError without a statement."""
     if not comment.keyword:
         raise comment.wrong(f"`@{name}` belongs to no statement; expected it at the end of a statement's line")
     after = bisect_right(source.statements, comment.last, key=lambda one: one.line)
@@ -206,7 +206,7 @@ def _read(comment: Comment, *, borrowed: bool) -> Iterator[tuple[DirectiveName, 
 
 
 def _name_at(comment: Comment, at: int, *, first: bool, borrowed: bool) -> DirectiveName | None:
-    """Return the directive's name at an "@", or None for ordinary text; raise LectureError for a misspelt name."""
+    """Return the directive's name at an "@", if it is no ordinary text; raise LectureError for a misspelt name."""
     word = _WORD.match(comment.text, at)
     before = comment.text[at - 1]
     if word is None or before.isalnum() or before in "_`'\"":  # an e-mail address; a word in quotes

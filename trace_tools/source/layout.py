@@ -54,7 +54,7 @@ class CutSource:
         return self.bodies[None if definition is None else definition.number]
 
     def enclosing(self, number: int) -> Statement | None:
-        """Return the `def` that executes a statement in its frame; None for the module."""
+        """Return the `def` that executes a statement in its frame, if it is not the module."""
         parent = self.parsed.statements[number].parent
         while parent is not None:
             outer = self.parsed.statements[parent]

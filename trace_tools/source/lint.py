@@ -3,10 +3,10 @@
     for mistake in mistakes(Path("lecture.py")):      # in order of their lines
         print(mistake)                                # lecture.py:12: unknown directive `@inpsect`; did you mean …
 
-`refuse_what_cannot_run` finds what stops a trace before it starts. The other mistakes are those of the tools' own
-words, which a run shows late or never: a wrong directive, a name in an `@inspect` that nothing binds, a call of the
-vocabulary that does not fit its signature, a section that is never called. Wrong values are left to the run, because
-each call says what is wrong with them, and matters of Python to linters.
+`refuse_what_cannot_run` finds mistakes that stop a trace before it starts. The others concern the tools' own words, and
+a run shows them late or never: a wrong directive, an unknown name in an `@inspect`, a call of the vocabulary that does
+not fit its signature, a section that is never called. Wrong values are left to the run, because each call explains its
+own, and matters of Python to linters.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_lecture(source: ParsedSource) -> bool:
 
 
 def why_no_name(path: Path) -> str | None:
-    """Return why a file's name cannot be used for a lecture, or None if it can."""
+    """Return why a file's name cannot be used for a lecture, if it cannot."""
     if path.stem in sys.stdlib_module_names:
         return f"has the name of Python's own module `{path.stem}` and would replace it; rename the file"
     return None
@@ -111,7 +111,7 @@ def _needs_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Iterator[LectureError]:
-    """Yield errors for wrong uses of the vocabulary, and for names in `@inspect` that nothing binds."""
+    """Yield errors for wrong uses of the vocabulary, and for unknown names in `@inspect`."""
     scopes = [symtable.symtable(source.text, source.path, "exec")]  # names as Python's compiler resolves them
     for scope in scopes:
         scopes += scope.get_children()
@@ -132,7 +132,7 @@ def _wrong_names(source: ParsedSource, directives: Iterable[Directive]) -> Itera
 
 
 def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError]:
-    """Yield an error for each function with narrative calls and without parameters that nothing in the file names."""
+    """Yield an error for each function with narrative calls and without parameters that the file never names again."""
     if source.functions.get(main) is None:
         return
     parts = [*ast.walk(source.tree)]

@@ -65,7 +65,7 @@ class ParsedSource:
         return (*self.statements, *self.cells)
 
     def cell(self, statement: Statement) -> Statement | None:
-        """Return the cell whose frame executes a statement."""
+        """Return the cell that executes a statement in its frame."""
         at = bisect_right(self.cells, statement.line, key=lambda cell: cell.line) - 1
         is_inside = at >= 0 and statement.function == MODULE and statement.number < len(self.statements)
         return self.cells[at] if is_inside else None
@@ -106,7 +106,7 @@ def is_main_block(node: ast.stmt) -> bool:
 
 
 def uncalled_main(source: ParsedSource) -> str | None:
-    """Return the function `main` of a file that does not call it, as a script does nothing; the tracer calls it."""
+    """Return the function `main` of a file that never calls it, and therefore does no work; the tracer calls it."""
     own = [node for node in source.tree.body if not isinstance(node, (*FUNCTIONS, ast.ClassDef))]
     names = {part.id for node in own for part in ast.walk(node) if isinstance(part, ast.Name)}
     is_called = MAIN in names or any(map(is_main_block, own))
@@ -114,13 +114,13 @@ def uncalled_main(source: ParsedSource) -> str | None:
 
 
 def sections(source: ParsedSource) -> list[str]:
-    """Return the lecture's sections, in order: the functions of the file that its main function calls, or its cells."""
+    """Return the lecture's sections, in order, as the file's functions that its main function calls, or its cells."""
     main = main_of(source)
     return [*map(qualified_name, source.cells)] if main == MODULE else functions_called_by(source, main)
 
 
 def functions_called_by(source: ParsedSource, function: str) -> list[str]:
-    """Return the file's functions that a function calls, in order, without those that it only passes to another."""
+    """Return the file's functions that a function calls, in order, except functions that it only passes to another."""
     called: dict[str, None] = {}
 
     def visit(node: ast.AST) -> None:
@@ -155,7 +155,7 @@ def title_of(source: ParsedSource, lecture: str) -> str:
 
 
 def _title_and_more(source: ParsedSource) -> tuple[str, str]:
-    """Return the title in a file's docstring, "" if there is none, and the rest of the docstring."""
+    """Return the title in a file's docstring ("" without one), and the rest of the docstring."""
     doc = re.sub(r"^[=*~-]{3,}$", "", ast.get_docstring(source.tree) or "", flags=re.MULTILINE).strip()  # an underline
     first, _, rest = doc.partition("\n\n")
     title = first.replace("\n", " ").strip()
@@ -163,7 +163,7 @@ def _title_and_more(source: ParsedSource) -> tuple[str, str]:
 
 
 def bare_call(node: ast.stmt) -> str | None:
-    """Return the name of the function that a statement `f(…)` calls, or None for any other statement."""
+    """Return the name of the function that a statement calls, if it has the form `f(…)`."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
             return name

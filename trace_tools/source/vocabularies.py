@@ -1,4 +1,4 @@
-r"""Find the calls of the vocabulary in a source: of ours, and of other tools' words.
+r"""Find the calls of our vocabulary, and of other tools' words, in a source.
 
     narrative_calls(parse_source("from edtrace import text\ntext('a'), text('b')\n", "l.py"))      {1: "text"}
 
@@ -72,7 +72,7 @@ def with_compounds(parsed: ParsedSource, narrative: Collection[int], inspected: 
 def emitting_functions(parsed: ParsedSource) -> frozenset[str]:
     """Return the functions that only pass their arguments to another tool's words: `def article(url): link(url=url)`.
 
-    They are used like the words, so they get no probes: what they emit belongs to the line that calls them.
+    They are used like the words, so they get no probes. Their output belongs to the line that calls them.
     """
     return _passing_on(parsed, {*words_of(parsed, BORROWED)})
 
@@ -122,7 +122,7 @@ def is_a_line_of_calls(node: ast.stmt) -> bool:
 
 @lru_cache(maxsize=8)  # traces that are compared usually ran the same source
 def parsed_or_none(source: SourceFile) -> ParsedSource | None:
-    """Return the parsed source of a trace; None for the syntax of another Python version."""
+    """Return the parsed source of a trace, if it is valid in this Python version."""
     try:
         return parse_source(source.text, source.path)
     except LectureError:
@@ -132,8 +132,8 @@ def parsed_or_none(source: SourceFile) -> ParsedSource | None:
 def narrating(source: SourceFile) -> frozenset[int]:
     """Return the statements of a trace that only make narrative calls, or import them, by number.
 
-    So do functions that only pass their arguments to such calls, and compound statements with nothing else in them and
-    no call in their header. Their time is not the lecture's work.
+    So do functions that only pass their arguments to such calls, and compound statements that only contain such calls
+    and have no call in their header. Their time is not the lecture's work.
     """
     if (parsed := parsed_or_none(source)) is None:
         return frozenset()

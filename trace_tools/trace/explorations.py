@@ -1,4 +1,4 @@
-r"""The figure of an `explore` with its formula: a function of plain arithmetic that a page computes in JavaScript.
+r"""The figure of an `explore` with its formula, a function of plain arithmetic that a page computes in JavaScript.
 
     def run(parameters, tokens):
         return {"flops": 6 * parameters * tokens}
@@ -45,7 +45,7 @@ class Input(Struct, frozen=True):
 
 
 class Menu(Struct, frozen=True):
-    """Named rows of numbers, such as machines: the lecture uses the first row, and a reader can choose any."""
+    """Named rows of numbers, such as machines. The lecture uses the first row, and a reader can choose any."""
 
     label: str
     columns: list[Input]  # the numbers of a row; a reader may type a row within their limits
@@ -208,7 +208,7 @@ def formula_of(function: Callable[..., Any]) -> Formula:
 
 
 def javascript(formulas: Sequence[str]) -> str:
-    """Return a JavaScript expression: a list of the formulas' functions, each of which returns a list of its results.
+    """Return a JavaScript list of the formulas' functions, which return lists of results.
 
     Raises NotArithmetic for a text that is not a formula.
     """
@@ -284,7 +284,7 @@ def _parsed(text: str) -> list[ast.FunctionDef]:
 
 
 def _script(functions: Sequence[ast.FunctionDef]) -> str:
-    """Return an expression whose value is the last of these functions."""
+    """Return an expression that evaluates to the last of these functions."""
     script = "".join(map(_function, functions))
     known = {*_CALLS, *(node.name for node in functions)}
     for call in (part for node in functions for part in ast.walk(node) if isinstance(part, ast.Call)):

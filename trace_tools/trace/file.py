@@ -8,9 +8,9 @@ signed exponent (PyYAML reads `1e-06` as a string), texts are in double quotes, 
 hold are escaped. So any YAML loader reads the file, and msgspec decodes 100,000 lines in a second. The lines are not to
 be laid out in another way.
 
-The records of `model` check themselves; here events are checked against those before them: a step precedes the frames
-of the calls made inside it, a frame its steps. All texts but the source and output become visible when they are read,
-so that whoever shows them need not look for control characters, or characters that reorder text.
+The records of `model` check themselves; here events are checked against earlier ones, because a step precedes the
+frames of the calls made inside it, and a frame its steps. All texts but the source and output become visible when they
+are read, so that whoever shows them need not look for control characters, or characters that reorder text.
 
 The head records in `events` how many events `steps` lists, so that a file without its end is recognised wherever it was
 cut. Such a trace is partial: its `run.complete` is False and its `run.ended` holds the reason.
@@ -119,7 +119,7 @@ def _escape(character: re.Match[str]) -> str:
 
 
 def _block(plain: Mapping[str, Any], pad: str) -> Iterator[str]:
-    """Return a mapping in block style: a line for each scalar, a line for each item of a list."""
+    """Return a mapping in block style, with a line for each scalar, and for each item of a list."""
     for key, value in plain.items():
         if isinstance(value, Mapping) and value:
             yield f"{pad}{key}:\n"
@@ -275,7 +275,7 @@ class _Sequence:
         self._steps: set[int] = set()
 
     def check(self, event: Event) -> None:
-        """Raise ValueError if the next event refers to what does not exist."""
+        """Raise ValueError if the next event refers to one that does not exist."""
         if isinstance(event, Frame):
             if event.frame in self._frames:
                 raise ValueError(f"found {event.frame}; expected a number that no earlier frame has - at `$.frame`")

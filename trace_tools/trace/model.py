@@ -49,7 +49,7 @@ Element = bool | int | float | str | None | list[float]  # a complex element is 
 
 
 def why_no_folder(name: str) -> str | None:
-    """Return why a machine's folder in a site can't have this name, or None if it can.
+    """Return why a machine's folder in a site can't have this name, if it can't.
 
     `diff` holds the reports, `partial` in each folder a run that did not finish, and names with a dot are files.
     """
@@ -208,10 +208,10 @@ class Meters(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """One call of `measure` in a step: the time and the work of one call of its function.
+    """One call of `measure` in a step, with the time and the work of one call of its function.
 
-    `seconds` is the median of the measurement, one per warm run (per cold run if there was no warm run).
-    The work of one call was counted in the counted run.
+    `seconds` are the medians of the measurement, one per warm run (without warm runs, one per cold run). The work of
+    one call was counted in the counted run.
     """
 
     seconds: list[Seconds]
@@ -262,7 +262,7 @@ class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str
 
     @property
     def others(self) -> list[tuple[str, Natural]] | None:
-        """The alternative texts, each with the number of timed runs with it; None for kinds that have no text."""
+        """The alternative texts, each with the number of timed runs with it, for kinds that have text."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Build the call tree of a trace's events: the step and the section of each call.
+"""Build the call tree of a trace's events, with the step and the section of each call.
 
     tree = Tree(trace)
     tree.steps(frame=3, statement=17)     its executions in that call, in order

@@ -21,7 +21,7 @@ PROBES = tuple(f"{_HERE}/{part}" for part in ("describing/", "tracing/recorder/"
 def is_of_probes(error: BaseException) -> bool:
     """Return whether an exception that left the lecture started in the probes or the recorder.
 
-    Recursion errors, memory errors and Ctrl-C do not count: the lecture or the user may cause them anywhere.
+    Recursion errors, memory errors and Ctrl-C do not count, because the lecture or the user may cause them anywhere.
     """
     if isinstance(error, (RecursionError, MemoryError, KeyboardInterrupt)):
         return False
@@ -49,7 +49,7 @@ def tracebacks(folder: Path) -> list[Path]:
 
 
 def in_words(files: Path) -> str | None:
-    """Return a failure of the tools in a process as one line, or None; `files` is the path of its files."""
+    """Return a failure of the tools in a process, if any, as one line; `files` is the path of its files."""
     try:
         lines = files.with_suffix(ENDING).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:

@@ -1,5 +1,5 @@
-"""The task of a trace's processes: the tracer writes it to `job.json` in the run's folder, and everything else about a
-run is read from there, also by `recover`.
+"""Define the task of a trace's processes. The tracer writes it to `job.json` in the run's folder, and everything else
+about a run is read from there, also by `recover`.
 
     job = Job("/course/lecture.py", text, TraceOptions(), torch=True)
     job.write(folder)
@@ -26,7 +26,7 @@ WRITTEN = "written.json"  # file in the run's folder: names of files that the la
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What was asked for, and what the text of the lecture and the machine add to it."""
+    """The user's request, and the facts that the text of the lecture and the machine add to it."""
 
     lecture: str  # absolute path
     text: str  # source as the tracer read it

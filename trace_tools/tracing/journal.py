@@ -2,7 +2,7 @@
 
 A journal is a file of JSON lines. A line is a part of an event of the trace (`model.Frame`, `model.Step`,
 `model.Omitted`), as one run recorded it; most steps have one part, and the reader adds up the parts of a step. The
-other lines say which run the events belong to, and what is known only later. Written lines stay, whatever kills the
+other lines name the run of the events, and add facts that are known only later. Written lines stay, whatever kills the
 process.
 
     journal = Journal(folder / "pass-1.journal")
@@ -138,14 +138,14 @@ class Journal:
         self._writes = False
 
     def forget(self) -> None:
-        """Stop writing, in the child of a fork: the journal belongs to its parent."""
+        """Stop writing, in the child of a fork, because the journal belongs to its parent."""
         self._writes = False
 
 
 def read_journal(path: Path) -> Iterator[Line]:
     """Yield the lines of a journal. Raises TraceFileError for a damaged line.
 
-    A last line without a newline is skipped: the process was killed during a write.
+    A last line without a newline is skipped, because the process was killed during a write.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -169,8 +169,8 @@ SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE
 class unsignalled:  # a context manager
     """Block signals in the block, and in the threads that start in it, which inherit the mask.
 
-    Not a generator: another thread may get a signal, whose handler then raises between the generator's `yield` and the
-    block. Signals stayed blocked while the error lived, and the lecture waited forever for its next alarm.
+    Not a generator: another thread may get a signal, and its handler then raises between the generator's `yield` and
+    the block. Signals stayed blocked while the error lived, and the lecture waited forever for its next alarm.
     """
 
     def __enter__(self) -> None:

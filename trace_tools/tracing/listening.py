@@ -1,4 +1,4 @@
-"""Record what a lecture shows while it runs: narrative calls, printed text and warnings."""
+"""Record the output of a lecture while it runs: narrative calls, printed text and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a trace, in one table: the command line and worker processes read it.
+"""Define the options of a trace in one table, which the command line and worker processes read.
 
     options = TraceOptions(passes=5, only="matmul")
     OPTIONS["passes"].help                         "How many times to run the lecture, each in a new process."

@@ -5,10 +5,10 @@
         process.output                              # the end of what it printed to standard error
 
 A process leads a session of its own, so Ctrl-C in the terminal reaches only the tracer. It has two pipes: messages on
-its standard output, as lines of JSON; and its standard error, of which the end is kept, because a warning in a loop
+its standard output, as lines of JSON; and its standard error, but only its end is kept, because a warning in a loop
 could fill a disk.
 
-The process of a draft is started without arguments, at once: it imports torch while the tracer imports the tools, and
+The process of a draft is started at once, without arguments. It imports torch while the tracer imports the tools, and
 then waits for its requests. So torch is imported once for the description of the machine and for the lecture, and
 `serve` waits for no import, because it starts the process of the next run after each one.
 """
@@ -69,7 +69,7 @@ class Process(subprocess.Popen[bytes]):
         self._gone = True
 
     def kill(self) -> None:
-        """Kill the process and what it has started, also after its own end."""
+        """Kill the process and all processes that it started, also after its own end."""
         if not self._gone:  # later, its number may be another's
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -122,7 +122,7 @@ class Process(subprocess.Popen[bytes]):
 def started_early(lecture: Path, options: TraceOptions) -> Process | None:
     """Start the process of a draft, if the lecture needs torch, to import it in the meantime.
 
-    Not for one of several GPUs, which `survey` must choose before the others are hidden; and on Linux only, because
+    Not for a numbered GPU, which `survey` must choose before the others are hidden; and on Linux only, because
     elsewhere the system's libraries don't survive the fork that describes the machine.
     """
     if not options.draft or options.package or ":" in (options.device or "") or sys.platform != "linux":

@@ -1,8 +1,8 @@
-"""Where a process is: the worker sends it through its pipe, and the command shows it.
+"""Report the position of a process, which the worker sends through its pipe and the command shows.
 
     Progress("pass 1", "matmul", line=42, stalled_s=30).where        "matmul, line 42 for 30 s"
 
-A worker sends a message at each new section, and each second while nothing new happens.
+A worker sends a message at each new section, and each second without progress.
 """
 
 from __future__ import annotations

@@ -27,13 +27,13 @@ PORT, AGENTS = "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"
 
 
 def rank() -> int | None:
-    """Return this process's rank under a launcher; None without one."""
+    """Return this process's rank, if a launcher started it."""
     number = os.environ.get("RANK", "")
     return int(number) if number.isdigit() and os.environ.get("WORLD_SIZE", "").isdigit() else None
 
 
 def named(slug: str) -> str:
-    """Return the name of this machine's folder, with the rank if there is one."""
+    """Return the name of this machine's folder, with the rank under a launcher."""
     own = rank()
     return slug if own is None else f"{slug}-rank{own}"
 
@@ -45,7 +45,7 @@ def measures_peaks() -> bool:
 
 @contextlib.contextmanager
 def one_at_a_time(out: Path) -> Iterator[None]:
-    """Let one rank at a time write the pages in a folder. Does nothing without a launcher."""
+    """Let one rank at a time write the pages in a folder, under a launcher."""
     if rank() is None:
         yield
         return
@@ -57,7 +57,7 @@ def one_at_a_time(out: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def meeting(process: ProcessId, run: int) -> Iterator[None]:
-    """Let the ranks of one run meet; destroy the process group at the end. Does nothing without a launcher."""
+    """Let the ranks of one run meet; destroy the process group at the end. Without a launcher, only run the block."""
     before = {name: os.environ.get(name) for name in (PORT, AGENTS)}
     port = before[PORT] or ""
     if rank() is None or not port.isdigit():

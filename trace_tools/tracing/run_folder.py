@@ -5,9 +5,9 @@
         traced = merged(folder, out)              OUT/<machine>/trace.yaml, or OUT/<machine>/partial/trace.yaml
     recovered, kept = recover(out)                runs of tracers that were killed
 
-A run's folder has three states. OUT/.run-… is being written, or its tracer was killed: the next recovery merges it. It
-is removed once its trace was checked and written, first its job, without which nothing is merged. Journals that make no
-trace are moved to OUT/.unmerged-…, where no recovery finds them, for a person.
+A run's folder has three states. OUT/.run-… is being written, or its tracer was killed, and the next recovery merges it.
+It is removed once its trace was checked and written, first its job, because no run without a job is merged. Journals
+that make no trace are moved to OUT/.unmerged-…, where no recovery finds them, for a person.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Traced:
 
 
 class KeptError(TraceToolsError):
-    """Journals that made no trace, or whose tools failed, are kept in `folder`.
+    """Journals that made no trace, or of tools that failed, are kept in `folder`.
 
     If they are `intact`, for example because the disk is full, the next recovery may succeed.
     """
@@ -81,7 +81,7 @@ class SupersededError(TraceToolsError):
 
 
 def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptions) -> tuple[str, list[Stays]]:
-    """Return the name of a trace's folder in `out`, and the traces that stay for it; nothing has run yet.
+    """Return the name of a trace's folder in `out`, and the traces that stay for it, before the run.
 
     It is the name of the machine (`amd-epyc-2-cores`, for `--device cuda:1` `nvidia-h200-2`), or `--name`, with
     `-rank<r>` under a launcher. If that folder has a trace of another machine, or one that is committed in git, which
@@ -121,7 +121,7 @@ def refuse_other_lecture(path: Path, lecture: str) -> None:
 def run_folder(out: Path) -> Iterator[Path]:
     """Make a folder for journals in `out`, locked while this process lives.
 
-    After an error without records it is removed; with records it stays for `recover`, and the error says so. Raises
+    After an error without records it is removed; with records it stays for `recover`, as the error explains. Raises
     UsageError for files that can't be written, processes that can't be started, and exhausted memory.
     """
     with contextlib.ExitStack() as stack:
@@ -164,7 +164,7 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run's folder, its job first: what a kill leaves of it is never merged."""
+    """Remove a run's folder, its job first, so that the rest is never merged after a kill."""
     with contextlib.suppress(OSError):
         (folder / JOB).unlink()
     private_folder.remove(folder)
@@ -209,8 +209,8 @@ def merged(folder: Path, out: Path, *, dead: bool = False) -> Traced:
 def _written(folder: Path, out: Path, *, dead: bool) -> Traced:
     """Merge the journals in `folder`, check the trace, and write it in `out`.
 
-    The trace goes to `partial/` if it is not complete, and if it has one pass and the trace in its place has several:
-    a draft replaces only drafts.
+    The trace goes to `partial/` if it is not complete, and if it has one pass and the earlier trace has several,
+    because a draft replaces only drafts.
     """
     job = Job.read(folder)
     trace = merge(folder)

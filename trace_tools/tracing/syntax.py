@@ -157,7 +157,7 @@ def _is_assertion_error(expression: ast.expr) -> bool:
 
 
 def failing_node(node: ast.Assert) -> ast.AST:
-    """Return the node with the AssertionError's position: the test since Python 3.13, before that the statement.
+    """Return the node with the AssertionError's position: since Python 3.13 the test, before that the statement.
 
     In Python 3.11 it is the last comparison, if the test has any.
     """

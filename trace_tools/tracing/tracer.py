@@ -1,11 +1,11 @@
-"""Trace a lecture: describe the machine, run one fresh process per pass, the first of which also counts, then merge.
+"""Trace a lecture: describe the machine, run one fresh process per pass (the first also counts), then merge.
 
     traced = Tracer(Path("lecture.py"), Path("rendered"), TraceOptions(passes=5)).run()
     traced.path                   # rendered/<machine>/trace.yaml, or rendered/<machine>/partial/trace.yaml
     traced.trace.run.ended        # "complete", or how it ended
 
 This process checks the lecture, owns the run's folder (OUT/.run-…, see `run_folder`), starts the others, and merges
-what they have recorded. It never imports torch and never runs the lecture.
+their records. It never imports torch and never runs the lecture.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Tracer:
     def _survey(self, folder: Path) -> Machine:
         """Describe the machine in a process, and measure its peaks, which no draft waits for.
 
-        That takes seconds of full load, so it is another process than the passes: it neither warms them nor counts as
-        their memory. Raises UsageError if it fails.
+        That takes seconds of full load, so it is another process than the passes, which it neither warms nor fills with
+        its memory. Raises UsageError if it fails.
         """
         measures = not self.job.options.draft and ranks.measures_peaks()
         path, how = folder / "machine.json", "measure" if measures else "describe"

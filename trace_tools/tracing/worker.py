@@ -2,7 +2,7 @@
 
     python -m trace_tools.tracing.worker RUN pass-1
 
-The tracer writes the job into the folder RUN and reads the journal there, in which the records of a run are between a
+The tracer writes the job into the folder RUN and reads the journal there, with the records of a run between a
 `RunStart` and a `RunEnd`. On standard output, which then becomes the lecture's, it receives messages on the progress.
 Without arguments (see `process`), this imports torch and then obeys the requests on standard input, one a line:
 ["survey", …] describes the machine, and ["run", "RUN", "pass-1"] is the last.
@@ -108,7 +108,7 @@ def load_torch() -> None:
 
 
 class _Pass:
-    """The runs of the lecture in this process, and what they share."""
+    """The runs of the lecture in this process, and their common state."""
 
     def __init__(self, job: Job, folder: Path, name: ProcessId, progress: ProgressSender) -> None:
         self.job, self.folder, self.name, self.progress = job, folder, name, progress
@@ -316,7 +316,7 @@ class _Pass:
         return recorder, meter
 
     def _write(self, recorder: Recorder) -> None:
-        """Write the journal during the lecture, outside its measured time; do nothing in a forked child."""
+        """Write the journal during the lecture, outside its measured time, unless this is a forked child."""
         if not self.forked:
             with recorder.clock.excluded():
                 recorder.write_open(WRITING_S)
@@ -342,7 +342,7 @@ class _Pass:
             (run / WRITTEN).write_text(json.dumps(sorted(names)), encoding="utf-8")
 
     def forget(self) -> None:
-        """Stop recording in the child of a fork: the journal belongs to its parent."""
+        """Stop recording in the child of a fork, because the journal belongs to its parent."""
         self.forked = True
         self.progress.forget()
         self.journal.forget()
@@ -420,7 +420,7 @@ def _end_as_plain(error: BaseException | None) -> NoReturn:
 
 
 def _line_in(error: BaseException, path: str) -> int | None:
-    """Return the last line of the lecture in the traceback, or None."""
+    """Return the last line of the lecture in the traceback, if any."""
     entry, line = error.__traceback__, None
     while entry is not None:
         if entry.tb_frame.f_code.co_filename == path:

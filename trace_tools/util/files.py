@@ -95,7 +95,7 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
 
 
 def why_not_inside(path: str) -> str | None:
-    """Return why a relative path could leave its folder, or None if it cannot."""
+    """Return why a relative path could leave its folder, if it can."""
     plain = unquote(path).strip()  # as a browser reads it
     if not plain or _NOT_A_NAME.search(plain):
         return f"found {path[:80]!r}; expected a file's path"

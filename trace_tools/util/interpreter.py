@@ -56,7 +56,7 @@ class OnceImported:
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find the module as the finders after this one do; return None for other modules."""
+        """Find the module, and no other, as the finders after this one do."""
         if name != self._name or self not in sys.meta_path:
             return None
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]

@@ -16,11 +16,11 @@ moved functions are matched by content, by the share of equal code. Within match
 the longest common subsequence of their code. Of the other statements, equal ones have moved; statements between matched
 ones are matched without names (renamed), then without constants, then by their role (edited).
 
-The longest common subsequence is that of Hunt and Szymanski, "A fast algorithm for computing longest common
-subsequences" (CACM, 1977), near-linear in time if keys are rare. It orders the pairs of equal keys so that a longest
-increasing chain is a longest common subsequence. `difflib` matched slightly fewer statements in 23 pairs of versions of
-a lecture (10 of 121,000), and took 57 s instead of 0.4 s for 30,000 keys if nine in ten were equal; a trace file may
-contain such a source.
+The longest common subsequence follows Hunt and Szymanski, "A fast algorithm for computing longest common subsequences"
+(CACM, 1977), near-linear in time if keys are rare. It orders the pairs of equal keys so that a longest increasing chain
+is a longest common subsequence. `difflib` matched slightly fewer statements in 23 pairs of versions of a lecture (10 of
+121,000), and took 57 s instead of 0.4 s for 30,000 keys if nine in ten were equal; a trace file may contain such a
+source.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ def blame(
     change: Callable[[StepPair], Finding | None],
     total: Total = sum,
 ) -> dict[int, int]:
-    """Return, for each call whose change mostly began inside it, the row that leads the statements where it began.
+    """Return, for each call with a change that mostly began inside it, the row that leads those statements.
 
-    `change` selects a row's finding, and `ended` lists the rows in the order in which they ended. All executions of a
+    `change` selects a row's finding, and `ended` lists the rows in the order of their ends. All executions of a
     statement are one change, their `total`; the row with the largest leads. Noise adds to a total but is never blamed.
     """
     blamed: dict[int, int] = {}
@@ -173,7 +173,7 @@ def _error(row: StepPair) -> str | None:
 
 
 def is_count(finding: Finding, *fields: str) -> bool:
-    """Return whether a finding is about a count with one of these names."""
+    """Return whether a finding is about a count with such a name."""
     return finding.subject.kind == "counter" and finding.subject.expression in fields
 
 
@@ -186,13 +186,13 @@ def _explain(rows: list[StepPair], number: int, cause: int, *subjects: Subject) 
 
 
 def _add(rows: list[StepPair], number: int, finding: Finding) -> None:
-    """Add what a step that one side lacks adds to a count, because other findings follow from it."""
+    """Add the count of a step that one side lacks, because other findings follow from it."""
     if all(f.subject != finding.subject for f in rows[number].findings):
         rows[number] = rows[number].having((*rows[number].findings, finding))
 
 
 def _missing(rows: list[StepPair], frames: Sequence[FramePair]) -> None:
-    """Report once that a loop ran more often, or that a call was made on one side; what one side lacks follows."""
+    """Report once that a loop ran more often, or that a call was made on one side; missing steps follow."""
     # (frame, statement) → the difference in executions, and the row with that finding
     extra = {
         (row.frame, row.step.statement): (f.change, row.number, f.subject)
@@ -301,7 +301,7 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
 def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int, int]:
     """Return, for each row with different code or executions, the representative row of its statement.
 
-    A narrative call is none: whatever it emits, nothing follows from it.
+    A narrative call never represents one, because its output has no consequences.
     """
 
     def key(row: StepPair) -> tuple[object, ...]:

@@ -147,7 +147,7 @@ class StepJudge:
         return Finding("values", judgement.verdict, subject, a, b, judgement.detail, matters, judgement.size)
 
     def _aliasing(self, a: Value, b: Value) -> str | None:
-        """Return how the set of tensors that share memory with this one differs, or None."""
+        """Return how the set of tensors that share memory with this one differs, if it does."""
         in_a = a.tensor.storage if a.tensor is not None else None
         in_b = b.tensor.storage if b.tensor is not None else None
         if in_a is None or in_b is None:

@@ -4,10 +4,10 @@
     judged.rows[7].times    # [Finding("time", "changed", OWN_TIME, 11.2e6, 13.5e6, …, durations=Durations("host", …))]
     judged.times            # TimeStatistics(judged=807, different=1, …)
 
-All matched executions of a statement are judged together, per process, so a loop's body is a single question. Of a
-step that called `measure`, the n-th measurements are compared; on a device, its time and the launch time separately.
-Between two machines, each execution has its own ratio and interval. diff/README.md tells why a slower side is not
-called if its own first or unloaded runs were as fast.
+All matched executions of a statement are judged together, per process, so a loop's body is a single question. Of a step
+that called `measure`, the n-th measurements are compared; on a device, its time and the launch time separately. Between
+two machines, each execution has its own ratio and interval. diff/README.md explains why a slower side is not called if
+its own first or unloaded runs were as fast.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
 
 
 def durations_of(difference: Difference, busy: str | None = None) -> list[RowTime]:
-    """Return the times of steps timed on both sides, with a detail if they cannot be judged; `busy` is that of all."""
+    """Return the times of steps timed on both sides, with a detail if they cannot be judged; `busy` applies to all."""
     machines = difference.a.trace.machine, difference.b.trace.machine
     timed = [(row, time) for row in difference.rows for time in _durations(row, *machines, difference.same_machine)]
     timed = [(row, replace(time, detail=NARRATES) if row.prose else time) for row, time in timed]

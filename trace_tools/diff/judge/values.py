@@ -78,7 +78,7 @@ class Tolerances:
         return Tolerance(dtype, relative, absolute)
 
     def close(self, a: float, b: float, dtype: str) -> bool:
-        """Return whether a different number is within tolerance; nothing is near nan or an infinity."""
+        """Return whether a different number is within tolerance, which nan and infinities never are."""
         tolerance = self.of(dtype)
         try:
             if not (math.isfinite(a) and math.isfinite(b)):
@@ -390,7 +390,7 @@ def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
 
 
 def _parts(value: Value) -> Iterator[tuple[str, Value]]:
-    """Yield a container's items by name; those of a set in sorted order, because sets are unordered."""
+    """Yield a container's items by name, and a set's in sorted order, because sets are unordered."""
     items = value.items or []
     if value.type in ("set", "frozenset"):
         items = sorted(items, key=lambda item: json.dumps(to_plain(item), sort_keys=True))

@@ -288,7 +288,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
 
 
 def write_reports(folder: Path, comparison: Comparison, home: str | None) -> None:
-    """Write these reports to a folder and remove those of machines that are gone.
+    """Write these reports to a folder, and remove reports of machines that are gone.
 
     Raises UsageError if that fails.
     """

@@ -27,7 +27,7 @@ WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; o
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """What a report says about one or more executions of a statement, with both sides as text."""
+    """A report's line about one or more executions of a statement, with both sides as text."""
 
     row: StepPair  # the first execution
     finding: Finding  # its finding
@@ -134,8 +134,8 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
 
 
 def timings_of(difference: Difference) -> list[ReportEntry]:
-    """Return the times that a page lists, in the lecture's order: on one machine those that differ, on two machines
-    those of annotated statements.
+    """Return the times that a page lists, in the lecture's order. On one machine these are times that differ, on two
+    machines the times of annotated statements.
     """
     times = entries(difference, "time", everything=True)
     listed = [t for t in times if t.finding.matters or (t.finding.verdict == "ratio" and t.row.step.annotated)]
@@ -143,7 +143,7 @@ def timings_of(difference: Difference) -> list[ReportEntry]:
 
 
 def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]]) -> ReportEntry:
-    """Complete the entry of a time with those of all executions that were judged together."""
+    """Complete the entry of a time with the times of all executions that were judged together."""
     a_ns, b_ns = (
         sum(side for side in sides if isinstance(side, (int, float)))
         for sides in ([f.a for _, f in executions], [f.b for _, f in executions])

@@ -2,8 +2,7 @@
 
     list(timing_parts(difference))          [Grid("list", …), Part("Compute accounting", [Grid("timings", …)]), …]
 
-A timing is one statement in one function, for all its executions that were judged together, or one of its
-measurements.
+A timing is one statement in one function, for all its executions that were judged together, or a measurement in it.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def _across(ratio: float) -> float:
 
 
 def _by_roof(timings: Sequence[ReportEntry]) -> Iterator[Phrase]:
-    """Yield a sentence for the timings under each of A's roofs, and for those that are faster on B."""
+    """Yield a sentence for the timings under each of A's roofs, and for timings that are faster on B."""
     slower = [timing for timing in timings if _ratio(timing) > 1]
     under = [timing for timing in slower if timing.finding.durations.roof]
     of_memory = [timing for timing in under if "memory" in (timing.finding.durations.roof or "")]

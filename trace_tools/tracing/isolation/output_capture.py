@@ -80,7 +80,7 @@ class OutputFile:
             self._taking.release()
 
     def finish(self) -> str:
-        """Return the remaining output, with what C libraries have buffered."""
+        """Return the remaining output, including the buffers of C libraries."""
         self._libc.fflush(None)
         return self.take() if self.grown() else ""
 

@@ -1,8 +1,8 @@
-"""Run a lecture in a copy beside its folder, so that what a run writes disappears with the copy.
+"""Run a lecture in a copy next to its folder, so that the files of a run disappear with the copy.
 
 course/lecture.py runs as .course-trace-4711/lecture.py: `../data/x` is found and written as in plain Python. Links
-replace copies for what is shared (the folder of the pages, version control, virtual environments) or large. If the
-folder beside is not writable, the copy is in the temporary folder, where `..` is another folder.
+replace copies of large files and of shared folders (the pages, version control, virtual environments). If the folder
+above is not writable, the copy is in the temporary folder, where `..` is another folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def path_for(folder: Path) -> Path:
 def make(folder: Path, copy: Path, shared: Sequence[Path] = ()) -> list[Path]:
     """Copy a folder; return the real files that were linked because they are too large, or too many.
 
-    What a run left in the copy is removed, but not the folder: it is the working directory of pools that still run.
+    Files of an earlier run are removed, but not the folder, which is the working directory of pools that still run.
     """
     _sweep(copy)
     linked: list[Path] = []
@@ -86,7 +86,7 @@ def _is_shared(path: Path, shared: Sequence[Path]) -> bool:
 
 
 def _sweep(copy: Path) -> None:
-    """Remove the copies of dead tracers beside a copy, and the content of the copy."""
+    """Remove the copies of dead tracers next to a copy, and the content of the copy."""
     name, pid = copy.name.rsplit("-", 1)
     for other in copy.parent.glob(f"{name}-*"):
         owner = other.name.rsplit("-", 1)[1]

@@ -4,9 +4,9 @@
     module.main()                    # torch.set_default_dtype(torch.float64); import helper
     before.restore()                 # ["default dtype", "module helper"], []
 
-Only what lectures change is put back: a dozen settings, and modules of the lecture's own folder, which the next run
-imports again. A lecture that patches other people's modules or installs signal handlers finds them still there; values
-that differ between the cold and the warm run show that, because the trace compares them.
+Only common changes of lectures are put back: a dozen settings, and modules of the lecture's own folder, which the next
+run imports again. A lecture that patches other people's modules or installs signal handlers finds them still there;
+values that differ between the cold and the warm run show that, because the trace compares them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class State:
         return cls(folder.resolve(), {name: read() for name, read, _ in settings()}, dict(sys.modules))
 
     def restore(self) -> tuple[list[str], list[str]]:
-        """Restore what differs; return the names of what was restored, and of what still runs or could not be."""
+        """Restore settings that differ; return their names, and the settings and threads that remain."""
         restored, stuck = [], _running_in(self.folder)
         for name in [name for name, module in sys.modules.items() if self._is_own(name, module)]:
             del sys.modules[name]

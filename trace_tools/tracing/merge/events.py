@@ -1,4 +1,4 @@
-"""Make the events of a trace: the calls and steps of one run, with the samples of all runs."""
+"""Make the events of a trace from the calls and steps of one run, with the samples of all runs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def events(runs: Runs) -> list[Event]:
 
 
 def _merged(step: Step, runs: Runs) -> Step:
-    """Return a step of the shown run with what the other runs recorded of it."""
+    """Return a step of the shown run with the other runs' records of it."""
     timed, main, first = of = [runs.steps_at(step, some) for some in runs.compared]
     counted = next(iter(runs.steps_at(step, [runs.counted])), None) if runs.counted else None
     host_ns, cold_ns = (_samples(runs.steps_at(step, some), "host_ns") for some in (runs.warm, runs.cold))
@@ -149,7 +149,7 @@ def _key(value: Any) -> str:
 
 
 def _scalars(values: Sequence[Value | None]) -> list[Scalar] | None:
-    """Return the values of scalars; None if any of them is no scalar."""
+    """Return the values, if all of them are scalars."""
     scalars = [value.value for value in values if value is not None and value.type in SCALARS]
     return scalars if len(scalars) == len(values) and scalars else None
 

@@ -1,6 +1,6 @@
 """Merge the journals of one run into its Trace, whether or not the run is complete.
 
-The run's folder contains job.json (what was asked for, and the text that ran), machine.json and versions.json, and for
+The run's folder contains job.json (the user's request, and the text that ran), machine.json and versions.json, and for
 each process its journal and, once it has ended, its status and the end of its output.
 
 The trace shows one run, the warm run of median duration; the other runs provide samples. `Runs` chooses it and

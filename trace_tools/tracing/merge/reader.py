@@ -1,4 +1,4 @@
-"""Read a process's journal into its runs, match them with one another, and choose one of median duration.
+"""Read a process's journal into its runs, match them with one another, and choose a run of median duration.
 
 process = read_process(folder / "pass-1.journal", [source])
 [str(run.id) for run in process.runs]  # ["pass 1, cold", "pass 1, warm"]
@@ -133,7 +133,7 @@ def added(first: Step, second: Step) -> Step:
 
 
 def _assign(errors: list[Error], run: RunRecord, source: ParsedSource) -> None:
-    """Give each exception to the step that it left: the call's last step with a statement on that line."""
+    """Give each exception to the step that it left, which is the call's last step with a statement on that line."""
     steps: dict[int, list[Step]] = {error.error: [] for error in errors}
     for step in run.steps.values() if errors else ():
         if step.frame in steps:
@@ -177,7 +177,7 @@ class Runs:
     """The runs of a trace. The same call, or step, has the same position in all of them."""
 
     def __init__(self, recorded: Sequence[RunRecord], floor_ns: int | None = None) -> None:
-        """Take the runs of all passes, of which one has steps, and the device clock's reading for an empty step."""
+        """Take the runs of all passes, at least one with steps, and the device clock's reading for an empty step."""
         self.floor_ns = floor_ns
         self.counted = next((run for run in recorded if run.id.kind == COUNTED), None)
         self.cold = [run for run in recorded if run.id.kind == COLD and run.steps]
@@ -234,7 +234,7 @@ class Runs:
         return True
 
     def count_with(self, step: Step) -> int | None:
-        """Return the number of complete timed runs with this step; None if it ran in all."""
+        """Return the number of complete timed runs with this step, if it did not run in all."""
         position = self.shown.positions[step.id]
         count = sum(self.ran(position, run) for run in self.complete)
         return None if count == len(self.complete) else count

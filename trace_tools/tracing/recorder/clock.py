@@ -44,7 +44,7 @@ class RecordingClock:
         self.waited_at: int | None = None  # line at which the device was last known to be idle
 
     def waitable_gpu(self) -> Accelerator | None:
-        """Return the GPU if the lecture uses one, it works and waiting for it is allowed now; else None."""
+        """Return the GPU, if the lecture uses one, it works, and waiting for it is allowed now."""
         gpu = self.gpu
         if gpu is None or self.device_failed or not gpu.is_in_use() or self.from_device(gpu.is_capturing) is not False:
             return None
@@ -54,7 +54,8 @@ class RecordingClock:
         """Mark the start of a step on the idle device; None if the device has failed.
 
         `reading` is this clock's reading, and `line` the line of the step. The returned reading is later if an
-        enclosing step is being timed on the device: that step lasts until its work is done, and this step starts then.
+        enclosing step is being timed on the device, because that step lasts until its work is done, and this step
+        starts then.
         """
         if self.timed_steps:
             self.wait_for_device(gpu.wait)
@@ -77,7 +78,7 @@ class RecordingClock:
         return None if seconds is None else seconds - (self.lost - timing.lost)  # recorded between the two events
 
     def _floor(self, gpu: Accelerator) -> float | None:
-        """Return the reading of the device's clock for an empty step, in s: the time between two consecutive events.
+        """Return the seconds that the device's clock shows for an empty step, between two consecutive events.
 
         Returns None if the device fails or cannot be waited for.
         """

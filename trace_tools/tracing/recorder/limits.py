@@ -53,7 +53,7 @@ class Ring:
 
 
 class Limits:
-    """What one run has kept so far."""
+    """The counts of one run's kept lines and calls."""
 
     def __init__(self, journal: Journal, limit: int) -> None:
         self.journal = journal
@@ -69,7 +69,7 @@ class Limits:
 
     @property
     def full(self) -> bool:
-        """Whether the run has reached its cap: then calls are left out, except those of sections."""
+        """Whether the run has reached its cap, after which only calls of sections are kept."""
         return self.lines >= self.most_lines or self.journal.bytes > self.most_bytes
 
     def admits(self, function: str, into: Lines, *, is_section: bool) -> bool:
@@ -110,7 +110,7 @@ size_of = msgspec.json.Encoder().encode
 
 
 class Emitted:
-    """What one step has emitted. Of output, the first and the last 32 KiB are kept; of the rest, the first items."""
+    """The output and other items of one step: the first and last 32 KiB of output, and the first items."""
 
     def __init__(self, step: int) -> None:
         self.step = step

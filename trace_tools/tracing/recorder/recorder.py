@@ -64,7 +64,7 @@ UNSET_SIDE = object()  # a side of a claim that the comparison did not evaluate
 
 
 class Call:
-    """One recorded call of a lecture's function: a `Frame` of the trace, and `_@frame` in the generated code.
+    """One recorded call of a lecture's function, which is a `Frame` of the trace, and `_@frame` in the generated code.
 
     Of its open step, `seq`, `current` and `n` become the fields `id`, `statement` and `execution` of a `Step`, and the
     call's own `id` the field `frame`.
@@ -112,9 +112,9 @@ class Call:
     def step(self, statement: int) -> None:
         """Close the previous step and open one for this statement.
 
-        Every statement of a lecture pays this cost: in a loop, the method calls no other function of ours and makes one
-        tuple. A signal handler may raise in any call here. So the old step is taken off before it is written, and the
-        new one is put on at the end, by assignments only: an exception loses a step, but leaves no half of one.
+        Every statement of a lecture pays this cost, so in a loop the method calls no other function of ours and makes
+        one tuple. A signal handler may raise in any call here. So the old step is taken off before it is written, and
+        the new one is put on at the end, by assignments only: an exception loses a step, but leaves no half of one.
         """
         now = perf_counter()
         recorder = self.recorder
@@ -260,7 +260,7 @@ class Call:
             ring.seconds += of_run.leave_out(lines, self.id)
 
     def _put_kept(self, statement: int, entry: Kept) -> None:
-        """Write an execution of a ring, then what it called: no kill leaves a call without the step that made it."""
+        """Write an execution of a ring, then its calls, so that no kill leaves a call without the step that made it."""
         n, seq, seconds, fields, lines = entry
         self.recorder.limits.put(self._line(statement, seq, n, seconds, fields), self.out)
         if lines is not None and not self.out.left_out:
@@ -284,8 +284,8 @@ class Call:
         return source, {**plain, "unit": unit} if unit else plain
 
     def lines(self, *, announce: bool = True) -> Lines:
-        """Return the list for the lines of calls that the open step makes; announce the step, because the lines of its
-        calls are worth nothing without it after a kill.
+        """Return the list for the lines of calls that the open step makes; announce the step, because after a kill the
+        lines of its calls are worthless without it.
         """
         self.more = True
         if self.here is None:
@@ -295,14 +295,14 @@ class Call:
         return self.here
 
     def _announce(self) -> None:
-        """Write what is known of the open step."""
+        """Write the known part of the open step."""
         assert self.current is not None and self.here is not None
         self.announced = self.seq
         self.recorder.limits.put(self._line(self.current, self.seq, self.n, None, self.fields), self.here)
         self.fields = None
 
     def close(self) -> None:
-        """Close the call: the executions that the limit keeps are certain now."""
+        """Close the call, which makes the executions that the limit keeps certain."""
         recorder = self.recorder
         recorder.calls.pop(self.key, None)  # first: after a deep recursion, the calls below raise RecursionError
         at = self._finish(perf_counter() - recorder.clock.lost)
@@ -370,7 +370,7 @@ class Call:
     def emit(self, kind: str, content: Any, joined: Join | None = None) -> None:
         """Record output, prose or a measurement in the open step, or in the step that has just ended.
 
-        `joined` may put the content and the previous one of its kind together.
+        `joined` may put the content and the previous content of its kind together.
         """
         if self.emitted is None or self.emitted.step != self.seq:
             if self.emitted is not None and self.late:
@@ -434,7 +434,7 @@ class Call:
         return False
 
     def unseen(self) -> AbstractContextManager[None]:
-        """Return a context in which an expression is evaluated without effect on the lecture."""
+        """Return a context for the evaluation of an expression without effect on the lecture."""
         evaluating: AbstractContextManager[None] = self.recorder.describer.guard.evaluating()
         return evaluating
 
@@ -452,16 +452,16 @@ class Call:
             self.add("values", [(source, unit, plain)])
 
     def value_failed(self, source: str, unit: str | None) -> None:
-        """Record the error that an expression raised, in place of its value."""
+        """Record the error that an expression raised, instead of its value."""
         self.add("values", [(source, unit, self._failed())])
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
-        """Record an argument that a directive on the `def` line inspects: a further part of the call."""
+        """Record an argument that a directive on the `def` line inspects, as a further part of the call."""
         if (plain := self._described(value)) is not None:
             self.recorder.limits.put(Frame(self.id, "", arguments=[self._observed(source, unit, plain)]), self.out)
 
     def argument_failed(self, source: str, unit: str | None) -> None:
-        """Record the error that took the place of an argument."""
+        """Record the error that an argument raised."""
         arguments = [self._observed(source, unit, self._failed())]
         self.recorder.limits.put(Frame(self.id, "", arguments=arguments), self.out)
 
@@ -651,9 +651,7 @@ def nearest_recorded(call: Call | Skipped | None) -> Call | None:
 
 
 def _is_caught(call: Call | Skipped | None, statement: int | None) -> bool:
-    """Return whether the lecture will catch an AssertionError of a statement: it, or a calling statement, is inside a
-    `try`.
-    """
+    """Return whether the lecture will catch a statement's AssertionError, by a `try` around it or a calling one."""
     while call is not None:
         if statement in call.recorder.program.catching:
             return True
@@ -679,7 +677,7 @@ def exits_well(error: BaseException | None) -> bool:
 
 
 class MeteredCall(Call):
-    """A call of the counted run, whose times are not used: reads the meter at each step boundary."""
+    """A call of the counted run, which reads the meter at each step boundary; its times are not used."""
 
     reading: Any = None
     peak = most = 0
@@ -738,7 +736,7 @@ class MeteredCall(Call):
                 self.suspended[self.seq] = (done, self.peak)
 
     def value(self, source: str, unit: str | None, value: object) -> None:
-        """Record no values: the trace shows those of the timed runs."""
+        """Record no values, because the trace shows the timed runs' values."""
 
 
 class Recorder:
@@ -861,7 +859,7 @@ class Recorder:
     def starts(self, thread: threading.Thread, python_frame: FrameType) -> None:
         """Note which step starts a thread, by id, because a lecture's class of threads may lack a hash.
 
-        The thread belongs to that step for ever, so it gets a copy of the call as it is now.
+        The thread belongs to that step for ever, so it gets a copy of the present call.
         """
         owner = self.owner(python_frame)
         if owner is None:
@@ -914,7 +912,7 @@ class Recorder:
             self.last.emit_late(text)
 
     def running(self) -> list[Call]:
-        """Return the recorded calls of the main thread whose statements are running, callers first.
+        """Return the recorded calls of the main thread with running statements, callers first.
 
         They are not found by their frames, because a reference to a frame could keep the lecture's tensors alive.
         """
@@ -928,7 +926,7 @@ class Recorder:
         return sorted(calls, key=lambda call: call.seq)
 
     def line(self, path: str) -> int | None:
-        """Return the line of a file that is running, of those that are recorded."""
+        """Return the running line of a file, if it is recorded."""
         statements = [call.current for call in self.running() if call.code and call.code.co_filename == path]
         return next((self.program.places[n][0] for n in reversed(statements) if n is not None), None)
 
@@ -968,7 +966,7 @@ class Recorder:
     # ------------------------------------------------------------------------------ the journal
 
     def write_open(self, wait_s: float) -> None:
-        """Write what is certain, with the open steps, because the process may end now."""
+        """Write the certain lines, with the open steps, because the process may end now."""
         for call in list(self.calls.values()):
             if isinstance(call, Call) and call.current is not None:
                 call.lines()
