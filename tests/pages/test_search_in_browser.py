@@ -123,7 +123,9 @@ QUESTIONS = {  # queries of students and engineers, and the sections that answer
     "view vs reshape": "03", "contiguous": "03", "einsum": "04", "attention flops": "04 08", "zero stage 3": "14",
     "how to save a checkpoint": "15", "random seed": "09", "pinned memory": "09", "learning rate": "10 11",
     "flash attention": "06 13 14", "flops of a transformer": "08", "cost of training": "00 01", "fp8": "02 12",
-    "batch size": "06 13 14 16",
+    "batch size": "06 13 14 16", "quantization": "12", "num_workers": "09", "why is my GPU slow": "05 06 11",
+    "batch size too big": "13 14", "why is adam 16 bytes": "01 10", "FSDP": "14 16", "throughput": "11", "crash": "15",
+    "multi-head attention": "04", "Mixed-Precision": "12", "mixd precision": "12", "underflow": "12 02", "price": "00",
 }  # fmt: skip
 
 
