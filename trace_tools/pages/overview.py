@@ -211,11 +211,10 @@ def index_parts(document: Document) -> Iterator[Content]:
             Phrase(reading(section)),
             Phrase(claims_in_words(section.claims), link=f"#claims-{section.slug}" if section.claims else ""),
             Phrase(section_time(section), style="right"),
-            Phrase(f"{len(section.stepping.stops):,}", style="right"),
         ]
         for section in document.sections
     ]
-    sections = Grid("index", ("section", "reading", "claims", "time", "steps"), rows, "Sections")
+    sections = Grid("index", ("section", "reading", "claims", "time"), rows, "Sections")
     yield Part("Sections", [sections], "sections")
     if figures := index_figures(document):
         yield Part("The run in figures", figures, "figures")
