@@ -1100,7 +1100,7 @@ def what_a_large_product_reaches() -> None:
     assert newest["float4"] == 3 * newest["float8"] == 6 * newest["bfloat16"] == 15e15  # @hide
     formats = ("float32", "bfloat16", "float8", "float4")  # @hide
     rows = [
-        (name, *(f"{peaks[f] / 1e12:,g}" if f in peaks else "–" for f in formats))
+        (name, *(f"{peaks[f] / 1e12:g}" if f in peaks else "–" for f in formats))
         for name, (peaks, _) in rates_of_cards().items()
     ]  # @hide @stepover
     table(rows, ["GPU", "fp32", "bf16, fp16", "fp8", "fp4"])
@@ -2562,8 +2562,8 @@ def mixed_precision() -> None:
     autocast()  # @deeper
     loss_scaling()  # @deeper
     text(
-        "**So**: few bits save time, not the 16 bytes; and four bits need a scale for each block. *To remember: 16 "
-        "stays 16, 18 with fp32 gradients, 12 with Muon.*"
+        "**So**: few bits save time, not the 16 bytes; and the fewer the bits, the smaller the block that shares a "
+        "scale. *To remember: 16 stays 16, 18 with fp32 gradients, 12 with Muon.*"
     )
 
 
@@ -2750,8 +2750,8 @@ def memory_of_a_training_step() -> None:
         "Eight minutes. Let the room count the saved tensors of the tiny model by hand. Leave the two steps on screen."
     )
     autograd_keeps_inputs()
-    a_layer_keeps()
     two_steps()
+    a_layer_keeps()
     from_how_many_tokens()  # @deeper
     largest_tensor_of_all()  # @deeper
     text(
@@ -2859,7 +2859,7 @@ def two_steps() -> None:
     }  # @hide
     plot(alive, x_label="operation", y_label="MiB", style="steps", title="Bytes alive in two steps of training")
     peaks = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect peaks [B]
-    assert [max(step[1]) for step in (first, second)] == peaks  # both in the backward pass
+    assert [max(step[1]) for step in (first, second)] == peaks
     assert peaks[1] - peaks[0] == state_bytes and round(state_bytes / 459_392, 2) == 8  # bytes per parameter
 
 
