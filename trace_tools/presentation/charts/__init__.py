@@ -1,1 +1,1 @@
-"""Draw measurements as SVG: time, memory, rooflines, samples, storages."""
+"""Figures: the plots and drawings of a lecture as SVG, what was measured as bars."""

@@ -74,14 +74,14 @@ def clean(source: str, prefix: str, description: str) -> str | None:
 
 
 def standalone(figure: str) -> str:
-    """Return a figure as a file: with its namespace, light and dark colours, and groups in place of links."""
+    """Return a cleaned figure as a file: with its namespace, and with light and dark colours."""
     light = "".join(f"--s{n}:{colour};" for n, colour in enumerate(PALETTE, start=1))
     dark = "".join(f"--s{n}:{colour};" for n, colour in enumerate(DARK, start=1))
     style = (
         f"svg{{color:#1d2129;--paper:none;--soft:{SOFT};{light}font-family:system-ui,sans-serif}}"
         f"@media(prefers-color-scheme:dark){{svg{{color:#e4e6eb;--soft:{SOFT_DARK};{dark}}}}}"
     )
-    head, _, content = re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>").partition(">")
+    head, _, content = figure.partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{content}\n'
 
 
