@@ -3080,11 +3080,9 @@ def micro_batches() -> None:
     apart = relative_error(quarters, whole.double())  # @inspect apart @stepover
     assert apart < 1e-6
     micro = [(inputs[: 8 // n], targets[: 8 // n]) for n in (1, 4)]  # all windows, and a quarter
-    kept = [
-        saved_by_autograd(partial(loss_of, model, *some), model.parameters()) for some in micro
-    ]  # @inspect kept [B] @stepover
+    kept = [saved_by_autograd(partial(loss_of, model, *some), model.parameters()) for some in micro]  # @stepover
     flops = [count(partial(step, n)).flops_by_operator["aten.mm"] for n in (1, 4)]  # @inspect flops [FLOP] @stepover
-    assert flops[0] == flops[1] and kept[1] < kept[0] / 3.9
+    assert flops[0] == flops[1] and kept[1] < kept[0] / 3.9  # @inspect kept [B]
     text(
         "Activations are divided, FLOPs stay, and gradients are equal up to rounding. (More sums: one more reason for "
         "fp32 gradients, and for 18 bytes.)"
