@@ -966,7 +966,7 @@ def what_heads_cost() -> None:
     ask(
         "With 16 heads instead of 1, how do the FLOPs of attention's products change?",
         "not at all",
-        choices=["a quarter", "sixteen times", "not at all"],
+        choices=["not at all", "a quarter", "sixteen times"],
         why=(
             "The four matrices are full, $2BSD^2$ FLOPs for each. In the two products without weights, $2BS^2D$ each, "
             "sixteen times as many scores are sums of a sixteenth of the terms."
@@ -1366,9 +1366,9 @@ def two_more_reasons() -> None:
         "1024³ has 341 FLOP/byte, right of 295: at best 2.2 µs. It was measured at 12.2 µs. Why?",
         "too little work for its 132 multiprocessors",
         choices=[
+            "too little work for its 132 multiprocessors",
             "it waits for memory",
             "the clock fell under the load",
-            "too little work for its 132 multiprocessors",
             "the library is bad",
         ],
         why=(
@@ -2243,8 +2243,8 @@ def half_of_the_state() -> None:
         "DeepSeek-V4. Why can't its step be cut over GPUs number by number?",
         "its update is a property of a whole matrix",
         choices=[
-            "it needs the gradient of the whole batch",
             "its update is a property of a whole matrix",
+            "it needs the gradient of the whole batch",
             "its state is kept in bf16",
         ],
         why="It makes the momentum nearly orthogonal: parts of a matrix have to be gathered first.",
