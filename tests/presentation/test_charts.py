@@ -42,6 +42,8 @@ def test_time_has_the_longest_rows_in_the_order_of_the_run() -> None:
         ("b()", 0, True, "#b"),
     ]
     assert [(bar.share, bar.number) for bar in figure.rows] == [(1, "6 ms"), (0.5, "3 ms"), (1 / 3, "2 ms")]
+    [figure] = time_figure("p", rows_of([cost("All", 9_000_000, inside=tuple(costs)), cost("c()", 90_000)]), "")
+    assert figure.title == "“First” takes 66% of 9.09 ms"
     many = [cost(f"f{n}()", 1_000_000 + n) for n in range(40)]
     [figure] = time_figure("p", rows_of(many, "page.html"), "")
     assert [bar.label for bar in figure.rows] == [f"f{n}()" for n in range(28, 40)]
@@ -53,7 +55,7 @@ def test_time_has_the_longest_rows_in_the_order_of_the_run() -> None:
 def test_memory_has_parts_and_the_statements_that_needed_more_than_those_before() -> None:
     inside = (cost("x = 1", 0, 32), cost("y = 2", 0, 32), cost("z = 3", 0, 64), cost("del x", 0, 48))
     [figure] = memory_figure("p", [cost("Large", 0, 64, inside), cost("Small", 0, 16, (cost("u = 4", 0, 16),))])
-    assert figure.title == "“Large” takes the most memory: 64 MiB"
+    assert figure.title == "“z = 3” takes the most memory: 64 MiB"
     assert [(bar.label, bar.share, bar.number) for bar in figure.rows] == [
         ("Large", 1, "64 MiB"),
         ("x = 1", 0.5, "32 MiB"),

@@ -439,7 +439,7 @@ def calls_shown(row: CodeRow) -> tuple[Call, ...]:
 def brief_code(line: str) -> str:
     """Return a statement's first line as its name in a figure, without a comment: "done = {…" if it continues."""
     code = re.split(r"\s{2,}#", line.strip())[0]
-    return formats.one_line(f"{code}…" if code.endswith(("(", "[", "{")) else code, 60)
+    return formats.one_line(f"{code}…" if code.endswith(("(", "[", "{")) else code, 80)
 
 
 class Anchors:

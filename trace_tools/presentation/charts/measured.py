@@ -17,6 +17,7 @@ from trace_tools.util import formats
 
 MOST_ROWS = 12
 LEAST_SHARE = 0.01  # of the longest bar that is worth a row
+NEARLY_ALL = 0.9  # a part with this share of a time is no finding, but what took it
 LEAST_BYTES = 4096  # sections with less have no figure of memory
 LEAST_OPERATIONS = 3  # fewer under a roof show nothing that the notes do not say
 MEMORY = (
@@ -51,6 +52,8 @@ def time_figure(page: str, found: Iterable[CostRow], caption: str) -> Iterator[B
     bars = _bars(rows, lambda cost: cost.ns, formats.duration)
     if whole >= WORTH_SHOWING_NS and len(bars) > 1:
         longest = max(outer, key=lambda cost: cost.ns)
+        while longest.ns > NEARLY_ALL * whole and longest.inside:
+            longest = max(longest.inside, key=lambda cost: cost.ns)
         title = f"{_quoted(longest.label)} takes {formats.percent(longest.ns / whole)} of {formats.duration(whole)}"
         yield Bars(f"{page}-time", title, bars, caption)
 
@@ -59,7 +62,7 @@ def memory_figure(page: str, costs: Iterable[StatementCost]) -> Iterator[Bars]:
     """Yield the figure of memory, if tensors took enough."""
     rows = list(rows_of(_rising(costs)))
     bars = _bars(rows, lambda cost: cost.peak_bytes, lambda size: formats.byte_size(size, 3))
-    most = max((cost for *_, cost in rows), key=lambda cost: cost.peak_bytes, default=None)
+    most = max((cost for *_, cost in rows), key=lambda cost: (cost.peak_bytes, cost.is_code), default=None)
     if most is not None and most.peak_bytes >= LEAST_BYTES and len(bars) > 1:
         title = f"{_quoted(most.label)} takes the most memory: {formats.byte_size(most.peak_bytes, 3)}"
         yield Bars(f"{page}-memory", title, bars, MEMORY)
@@ -96,4 +99,4 @@ def _bars(rows: Sequence[CostRow], amount: Callable[[StatementCost], int], text:
 
 
 def _quoted(label: str) -> str:
-    return f"“{formats.one_line(label, 50)}”"
+    return f"“{formats.one_line(label, 60)}”"
