@@ -31,7 +31,7 @@ LEFT_OUT = {
 NOT_JUDGED = {
     "many < few / 2": "compares times",
     "1 / 50 < by_hand_s / took[-1].seconds < 50": "compares times",
-    "all((10000000.0 < point.speed < 1000000000000000.0 for point in here.values()))": "judges times",
+    "all((100000.0 < point.speed < 1000000000000000.0 for point in here.values()))": "judges times",
     "torch.equal(target.cpu(), source)": "compares what a large kernel computes",
 }
 
