@@ -229,7 +229,8 @@ def _head(front: list[bytes], path: Path) -> Head:
         plain = yaml.load(b"".join(front).decode(), Loader=_LOADER)
         schema = plain.get("schema") if isinstance(plain, dict) else None
         if schema != SCHEMA_VERSION:
-            raise ValueError(f"found the schema {schema!r:.40}; this version of the tools reads {SCHEMA_VERSION}")
+            found = "no schema" if schema is None else f"the schema {schema!r:.40}"
+            raise ValueError(f"found {found}; this version of the tools reads schema {SCHEMA_VERSION}")
         msgspec.convert(plain, Head)  # before its texts are read: in other YAML a list may contain itself
         return msgspec.convert(_visible(plain), Head)
     except yaml.YAMLError as error:
