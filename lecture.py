@@ -310,8 +310,7 @@ def days_of_the_run() -> None:
             run["days"] * 16: "You forgot that the GPUs are 16 times as many.",
             run["days"] / 15: "You forgot that the tokens are 15 times as many.",
             run["days"] / 8.75: "You forgot that the model is 8.75 times as large.",
-            run["days"]
-            / 2: "That is the peak for 2:4 sparsity, matrices with two zeros in every four. Training has none.",
+            run["days"] / 2: "That is the peak for 2:4 sparsity, two zeros in every four. Training has none.",
         },
     )
     days, dollars = run["days"], run["dollars"]  # @inspect days [d], dollars [USD]
@@ -1288,9 +1287,7 @@ def two_times() -> None:
         ),
         slips={
             ratio / 2: "Each number is read and written: 4 bytes, not 2.",
-            4e9
-            / H100_BANDWIDTH
-            / (1e9 / H100_BF16): "That is the tensor cores' peak, and they only multiply matrices.",
+            4e9 / H100_BANDWIDTH / (1e9 / H100_BF16): "That is the peak of the tensor cores.",
         },
     )
 
