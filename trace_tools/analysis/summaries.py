@@ -316,7 +316,7 @@ def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
     numbers = [e for e in elements if isinstance(e, (int, float)) and not isinstance(e, bool)]
     if len(numbers) < len(elements) or not any(isinstance(e, float) for e in numbers):
         return [element(e) for e in elements]
-    texts = formats.aligned(numbers)
+    texts = formats.aligned(numbers, 3 if columns > 1 else 5)  # of a matrix, or of data
     if texts is None and columns > 1:
         by_column = [_aligned(elements[index::columns], 1) for index in range(columns)]
         return [by_column[index % columns][index // columns] for index in range(len(elements))]

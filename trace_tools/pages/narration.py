@@ -182,7 +182,8 @@ def _file_markdown(it: Image, at: Position) -> str:
         return f"*{it.kind.capitalize()} not shown: {escaped(name or it.url)}*"
     if it.kind == "video":
         return link_markdown(f"Video: {name or it.url}", source)
-    return f"![{escaped(name)}](<{source}>)" if web else f"![{escaped(name)}]({source})"
+    alt = escaped(prose.readable_text(name))
+    return f"![{alt}](<{source}>)" if web else f"![{alt}]({source})"
 
 
 def _plot_markdown(it: Plot, at: Position) -> str:
@@ -190,7 +191,7 @@ def _plot_markdown(it: Plot, at: Position) -> str:
     drawn = plot.figure(it, name)
     if drawn is None:
         return "*A plot without numbers to draw.*"
-    title = escaped(it.title or plot.describe(it))
+    title = escaped(prose.readable_text(it.title) if it.title else plot.describe(it))
     return f"![{title}]({at.drawing(name, drawn)})" + (f"\n\n*{inline_markdown(it.title)}*" if it.title else "")
 
 

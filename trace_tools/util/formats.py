@@ -96,10 +96,10 @@ def number(value: bool | int | float, digits: int = 4) -> str:
     return text if any(mark in text for mark in ".e") else text + ".0"
 
 
-def aligned(values: Sequence[int | float]) -> list[str] | None:
+def aligned(values: Sequence[int | float], digits: int = 5) -> list[str] | None:
     """Format numbers with the same number of decimals: ["0.50", "12.25"]; None if that would lose too much.
 
-    The largest number has five digits, or up to seven if the smallest positive number would otherwise become 0.
+    The largest number has so many `digits`, or up to seven if the smallest positive number would otherwise become 0.
     Decimals that are 0 in all numbers are dropped: whole numbers give ["3", "12"].
     """
     sizes = [abs(value) for value in values if value and abs(value) < math.inf]  # also integers that no float can hold
@@ -107,7 +107,7 @@ def aligned(values: Sequence[int | float]) -> list[str] | None:
     if not 1e-4 <= most < 1e7:
         return None
     before = math.floor(math.log10(most)) + 1
-    decimals = max(5 - before, int(before <= 6)) if before > 0 else 4 - before
+    decimals = max(digits - before, int(before <= 6)) if before > 0 else min(digits, 4) - before
     while any(round(size * 10**decimals) < 1 and round(size, decimals) != size for size in sizes):
         if max(before, 0) + decimals >= 7:
             return None

@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from trace_tools.presentation.charts import svg
+from trace_tools.presentation.prose import readable_text
 from trace_tools.trace.model import Plot, Scalar
 from trace_tools.util import formats
 
@@ -76,14 +77,15 @@ def figure(record: Plot, prefix: str, width: float = WIDTH) -> str | None:
     else:
         return None
     title = record.title or " against ".join(label for label in (record.y_label, record.x_label) if label) or "Figure"
-    return svg.clean(source, prefix, f"{title}. {describe(record)}")
+    return svg.clean(source, prefix, f"{readable_text(title)}. {describe(record)}")
 
 
 def describe(record: Plot) -> str:
     """Describe a plot in words, for readers who cannot see it."""
     if record.text and not record.series:  # a matplotlib figure, which has a description
         return record.text
-    axes = [f"{name}: {label}" for name, label in (("across", record.x_label), ("up", record.y_label)) if label]
+    labels = {"across": record.x_label, "up": record.y_label}
+    axes = [f"{name}: {readable_text(label)}" for name, label in labels.items() if label]
     parts = [", ".join(axes)] if axes else []
     for series in record.series[:SERIES]:
         heights = [y for y in map(height, series.y) if math.isfinite(y)]
@@ -92,7 +94,7 @@ def describe(record: Plot) -> str:
             decimal = record.y_scale == "log" or formats.is_decimal(heights)
             low, high = (_text(end, unit=unit, decimal=decimal) for end in (min(heights), max(heights)))
             ends = f"of {low}" if low == high else f"from {low} to {high}"
-            parts.append(f"{series.name}: {formats.plural(len(series.y), 'value')} {ends}")
+            parts.append(f"{readable_text(series.name)}: {formats.plural(len(series.y), 'value')} {ends}")
     return ". ".join(parts) + "." if parts else "A drawing."
 
 
