@@ -2363,7 +2363,7 @@ def the_first_loss() -> None:
         slips={
             "the targets are shifted by one": "Untrained, it can't matter which target it misses.",
             "the learning rate": "No step was taken yet.",
-            "nothing: noise": "512 tokens give about ± 0.1.",
+            "nothing: noise": "30 seeds give 8.65 ± 0.25, and random targets 8.7, too.",
         },
     )
     other = loss_of(model, inputs, torch.randint(256, targets.shape)).item() / math.log(2)  # @inspect other @stepover
