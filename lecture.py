@@ -383,11 +383,9 @@ def sixteen_bytes() -> None:
         "*master copy* of the parameters takes them (section 12). Megatron (NVIDIA's library) also keeps fp32 "
         "gradients; the optimizer Muon has one state instead of two (section 10):"
     )
+    parts = ("parameter", "gradient", "master", "states")  # @hide
     plot(
-        {
-            part: [row[i] for row in RECIPES.values()]
-            for i, part in enumerate(("parameter", "gradient", "master", "states"))
-        },
+        dict(zip(parts, zip(*RECIPES.values(), strict=True), strict=True)),
         x=list(RECIPES),
         y_label="bytes per parameter",
         style="stacked",
@@ -396,8 +394,8 @@ def sixteen_bytes() -> None:
     largest = {name: 8 * H100_MEMORY / sum(parts) / 1e9 for name, parts in RECIPES.items()}  # @hide
     assert [small_updates(parts) for parts in RECIPES.values()] == ["kept"] * 4 + ["**lost**"] * 2  # @stepover @hide
     table(
-        [(name, *parts, sum(parts), largest[name], small_updates(parts)) for name, parts in RECIPES.items()],
-        ["recipe", "parameter", "gradient", "master", "states", "bytes", "10⁹ on 8 H100s", "small updates"],
+        [(name, *row, sum(row), largest[name], small_updates(row)) for name, row in RECIPES.items()],
+        ["recipe", *parts, "bytes", "10⁹ on 8 H100s", "small updates"],
     )
     needed_gb = 16 * 70.55e9 / 1e9  # of Llama 3 70B, to the parameter (section 8) @inspect needed_gb [GB]
     cards = math.ceil(needed_gb * 1e9 / H100_MEMORY)  # before anything is computed @inspect cards
@@ -476,10 +474,7 @@ def napkin_against_reality() -> None:
         "explain the rest. *The napkin is good enough to decide, not to promise a date.*"
     )
     link(
-        "https://huggingface.co/meta-llama/Meta-Llama-3-70B",
-        "Meta Llama 3 70B, model card",
-        authors="Meta",
-        date=2024,
+        "https://huggingface.co/meta-llama/Meta-Llama-3-70B", "Meta Llama 3 70B, model card", authors="Meta", date=2024
     )
 
 
@@ -828,19 +823,13 @@ def contiguity() -> None:
             "`.clone()`": "It copies, and keeps the order of the strides.",
         },
     )
-    calls = {
-        ".reshape(6)": lambda: transposed.reshape(6),
-        ".contiguous()": lambda: transposed.contiguous(),
-        ".view(6)": lambda: transposed.view(6),
-        ".clone()": lambda: transposed.clone(),
-    }
-    strides: dict[str, Any] = {}  # of the results
-    for name, call in calls.items():
+    strides = []  # of the results
+    for call in (lambda: transposed.reshape(6), transposed.contiguous, lambda: transposed.view(6), transposed.clone):
         try:
-            strides[name] = call().stride()  # @stepover
+            strides.append(call().stride())  # @stepover
         except RuntimeError:
-            strides[name] = "fails"
-    assert [name for name, result in strides.items() if result == "fails"] == [".view(6)"]  # @inspect strides
+            strides.append("fails")
+    assert [result == "fails" for result in strides] == [False, False, True, False]  # @inspect strides
     moved = [count(x.t).bytes_moved, count(transposed.contiguous).bytes_moved]  # counted @inspect moved [B]
     matrix = torch.empty(4 * 12288, 12288, device="meta")  # the largest in a layer of GPT-3, 12,288 wide, in fp32
     moved_gib = 2 * matrix.nbytes / 2**30  # to make its transpose contiguous @inspect moved_gib [GiB]
@@ -1637,10 +1626,7 @@ def by_hand() -> None:
         "`x.T @ h1_grad`",
         choices=["`h1_grad @ x.T`", "`x.T @ h1_grad`", "`h1_grad.T @ x`"],
         why="Only (D, B) · (B, D) gives (D, D), the shape of `w1`, in the right order.",
-        slips={
-            "`h1_grad @ x.T`": "That is (B, B).",
-            "`h1_grad.T @ x`": "That is the transpose of the right answer.",
-        },
+        slips={"`h1_grad @ x.T`": "That is (B, B).", "`h1_grad.T @ x`": "That is the transpose of the right answer."},
     )
     batch, width, outputs = 32, 64, 16  # B, D, K
     w1, w2 = (torch.randn(width, n, requires_grad=True) for n in (width, outputs))
@@ -3091,11 +3077,7 @@ def a_map_of_the_rest() -> None:
     techniques = [
         ("FlashAttention, fused kernels", "activations", "special kernels"),
         ("tensor parallelism: each matrix cut", "all but the norms'", "four exchanges of activations per layer"),
-        (
-            "sequence parallelism: norms cut along S",
-            "activations of norms",
-            "with tensor parallelism, the same traffic",
-        ),
+        ("sequence parallelism: norms cut along S", "activations of norms", "none, beside tensor parallelism"),
         ("context parallelism: a part of each sequence", "activations", "keys and values in a ring"),
         ("expert parallelism: some experts per card", "parameters, gradients, states", "all-to-all per layer"),
         ("pipeline parallelism: some layers per card", "parameters, gradients, states", "idle while it fills"),
@@ -3369,18 +3351,14 @@ def longer_sequences() -> None:
         unit="times",
         within=0.03,
         why="Attention, 12LDS, grows from 0.15 to 2.5 times the weights' FLOPs.",
-        slips={
-            1: "6ND does not know S; attention does.",
-            16: "Only attention's part grows so.",
-        },
+        slips={1: "6ND does not know S; attention does.", 16: "Only attention's part grows so."},
     )
     assert round(ratio, 2) == 3.01
 
 
 def newer_cards() -> None:
     """Newer cards"""
-    needed = tokens_needed(6, 400e9, MFU * 2250e12)  # @stepover @hide
-    faster = 2250e12 / H100_BF16 * 2000 / needed  # @hide
+    faster = 2250e12 / H100_BF16 * 2000 / tokens_needed(6, 400e9, MFU * 2250e12)  # @stepover @hide
     ask(
         "On B200s, with 2.27 times the peak, the same network and 2,000 tokens a card: how much faster is a step than "
         "on H100s?",
@@ -3394,8 +3372,10 @@ def newer_cards() -> None:
             1: "It was compute-bound before: 990 tokens are enough for H100s.",
         },
     )
-    tokens = 2000 / (6 / 400e9 * MFU * 2250e12 / 6)  # of those needed to cover the traffic @inspect tokens
-    assert round(tokens * 2250e12 / H100_BF16, 1) == 2.0
+    share = 2000 / tokens_needed(
+        6, 400e9, MFU * 2250e12
+    )  # of the tokens that hide the traffic @inspect share @stepover
+    assert round(share * 2250e12 / H100_BF16, 1) == 2.0
 
 
 def six_ideas_again() -> None:
@@ -3417,11 +3397,7 @@ def six_ideas_again() -> None:
             "[13](13-memory-of-a-training-step.html#two-steps-operation-by-operation)",
             "217 GB, then 10.7",
         ),
-        (
-            "few bits need range and a scale",
-            "[12](12-mixed-precision.html#a-scale-for-each-block)",
-            "4.5 bits",
-        ),
+        ("few bits need range and a scale", "[12](12-mixed-precision.html#a-scale-for-each-block)", "4.5 bits"),
         (
             "sharding trades memory for traffic",
             "[14](14-using-less-memory.html#the-network-has-a-roofline)",
