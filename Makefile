@@ -2,7 +2,7 @@
 # make render   the pages of all traces in rendered/, and in rendered/diff what differs between them; also make pairs
 # make test     run the fast tests; make test-all runs all
 # make doctor   what this machine is, and what would go wrong on it
-# make diff     A=intel-xeon-2-cores B=nvidia-h200, or paths: what differs between two traces, and whether it matters;
+# make diff     A=intel-xeon-2-cores B=amd-epyc-2-cores, or paths: what differs between two traces and whether it matters;
 #               without A and B, the reference that is committed and the trace made here last
 # make check    ruff, mypy, and the pages of tests/golden, which make golden writes again; says whether those in rendered/
 #               are out of date
