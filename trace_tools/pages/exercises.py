@@ -26,10 +26,10 @@ from trace_tools.util import formats
 
 _NUMBER = r"(?<![\w.,])\d[\d,_]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 # In the HTML below a question: what a run computed; what stays, but of an assert only its left side and subscripts.
-_COMPUTED = r'<b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<figure class="plot".*?</figure>'
+_COMPUTED = r'<b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<svg.*?</svg>'
 _KEPT = (
     r'<div class="code"><code>(?:(?:<span>)?<span class="k">assert.*?(?:==|&[lg]t;|</div>)|.*?</div>)|&[^;\s]*;'
-    r'|\w\[<span class="m">.*?\]|<svg.*?</svg>|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>'
+    r'|\w\[<span class="m">.*?\]|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>'
 )
 
 
@@ -136,6 +136,8 @@ def masked(html: Markup, exercise: Exercise) -> Markup:
     values = _numbers(" ".join(re.findall(r' = <b class="v">(.*?)</b>', html)))
 
     def mark(match: re.Match[str]) -> str:
+        if match[0].startswith("<svg"):
+            return f'<div class="mask">{match[0]}</div>'
         if match["computed"]:
             return re.sub(r'^(<\w+)(?: class="(\w+)")?', r'\1 class="\2 mask"', match[0])
         (number,) = _numbers(match["number"] or "0")
