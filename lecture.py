@@ -3372,9 +3372,7 @@ def newer_cards() -> None:
             1: "It was compute-bound before: 990 tokens are enough for H100s.",
         },
     )
-    share = 2000 / tokens_needed(
-        6, 400e9, MFU * 2250e12
-    )  # of the tokens that hide the traffic @inspect share @stepover
+    share = 2000 / tokens_needed(6, 400e9, MFU * 2250e12)  # of what hides the traffic @inspect share @stepover
     assert round(share * 2250e12 / H100_BF16, 1) == 2.0
 
 
