@@ -166,6 +166,15 @@ def test_one_switch_shows_all_and_hides_what_was_not_answered(browser: Any, page
         assert ask(browser, SEEN) is seen
 
 
+def test_large_type_shows_a_question_before_what_follows(browser: Any, page: Path) -> None:
+    play(browser, page)
+    press(browser, "p")
+    shown = "[...document.querySelectorAll('.ask.current, .row:has(.v)')].map(piece => piece.checkVisibility())"
+    assert ask(browser, shown) == [True, False]
+    press(browser, RIGHT)
+    assert ask(browser, shown) == [True]
+
+
 def test_print_ends_with_answers_and_omits_readers_input(browser: Any, page: Path) -> None:
     def printed() -> str:
         with on_paper(browser):

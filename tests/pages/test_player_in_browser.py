@@ -210,11 +210,13 @@ def test_large_type_reveals_the_page_step_by_step(browser: Any, page: Path) -> N
     assert (
         ask(browser, covered) > 10 and not bar.is_displayed() and not browser.find_element("id", "panel").is_displayed()
     )
-    counts = [ask(browser, visible)]
-    for _ in range(12):
+    counts, places = [ask(browser, visible)], dict[str, int]()
+    for key in range(12):
         press(browser, RIGHT)
         counts.append(ask(browser, visible))
         assert ask(browser, "document.querySelector('.current').checkVisibility()")
+        place = ask(browser, "document.querySelector('.current').id")
+        assert places.setdefault(place, key) == key or next(reversed(places)) == place  # a loop's lines come once
     assert counts == sorted(counts) and counts[-1] > counts[0] + 5 and ask(browser, covered) == 0
     press(browser, HOME)
     assert ask(browser, covered) > 10

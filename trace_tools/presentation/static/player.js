@@ -67,10 +67,11 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     }
     return 0;
   };
-  const inHall = (way) => {  // the next piece of the page that can be seen: not inside folds
+  const inHall = (way) => {  // the next piece of the page: not inside folds, no heading or source, no line for a second time
     let at = now.here + way;
-    const folded = (place) => !place || place === placeOf(now.here) || place.closest("details:is(.called, .deeper):not([open])");
-    while (at >= 0 && at < steps.count && folded(placeOf(at))) at += way;
+    const passed = (stop, place) => !place || place === placeOf(now.here) || steps.standing.get(steps.anchor[stop])[0] < stop
+      || place.closest("h2, h3, h4, h5, h6, .reference, details:is(.called, .deeper):not([open])");
+    while (at >= 0 && at < steps.count && passed(at, placeOf(at))) at += way;
     return at;
   };
   const outputs = () => (now.animate ? steps.outputs.get(now.here) ?? 1 : 1);
@@ -142,6 +143,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     if (!panel.contains(document.activeElement)) panel.scrollTop = 0;  // a slider stays under the finger that moves it
     if (!at) return;
     reveal(at);
+    if (now.animate) (at.closest("section") ?? main).scrollIntoView({ block: "start", behavior: "instant" });
     at.scrollIntoView({ block: "nearest", behavior: "instant" });
   };
 
@@ -211,9 +213,9 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
       numbers.set(`said-${number}`, stop + (steps.outputs.has(stop) ? nth / 1000 : 0));
     }
     const own = (element) => numbers.get(element.id) ?? steps.standing.get(element.id)?.[0];
-    const leaves = [...main.querySelectorAll(".row, .under > :not(.called), .prose, .note, .reference, figure, h2, h3, h4, h5, h6")]
-      .filter((leaf) => !leaf.parentElement.closest(".prose, .note, figure"));
-    const at = leaves.map((leaf) => own(leaf.closest(".under")?.contains(leaf) && !leaf.matches(".row, .prose, .note")
+    const leaves = [...main.querySelectorAll(".row, .under > :not(.called), .prose, .ask, .reference, figure, h2, h3, h4, h5, h6")]
+      .filter((leaf) => !leaf.parentElement.closest(".prose, .ask, figure"));
+    const at = leaves.map((leaf) => own(leaf.closest(".under")?.contains(leaf) && !leaf.matches(".row, .prose, .ask")
       ? leaf.closest(".under").previousElementSibling : leaf));
     for (let place = at.length - 2; place >= 0; place--) at[place] ??= at[place + 1];  // revealed with the next piece
     for (let place = 1; place < at.length; place++) at[place] ??= at[place - 1];
