@@ -2479,8 +2479,7 @@ def what_it_learns() -> None:
         bits.append(bits_of_model(run.model, held_out))  # for each byte @stepover
         right.append(numbers_right(run.model))  # of 90 @stepover
     trained = continued(run.model, prompt, 110)  # @stepover @hide
-    steps = range(0, 201, 40)  # @hide
-    table([*zip(steps, bits, right, strict=True)], ["step", "bits per byte, held out", "right, of 90"])
+    table([*zip(range(0, 201, 40), bits, right, strict=True)], ["step", "bits per byte, held out", "right, of 90"])
     assert abs(bits[0] - 8) < 0.05 and bits[-1] < 0.4
     assert right[0] == 0 and right[-1] >= 30  # it has learnt a rule
     torch.set_num_threads(threads)  # @hide
