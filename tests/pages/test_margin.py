@@ -188,7 +188,7 @@ def test_traffic_between_ranks_names_operation_group_and_payload() -> None:
     ("value", "text"),
     [
         (Value("float", 0.27851), "0.279"),
-        (Value("float", 1024.0), "1024.0"),  # a whole number
+        (Value("float", 1024.0), "1024"),
         (Value("float", 41_263.4), "41,300"),
         (Value("int", 33_554_432, unit="FLOP"), "33.6 MFLOP"),
         (Value("int", 33_554_432), "33,554,432"),  # a count

@@ -58,7 +58,9 @@ from trace_tools.util.interpreter import collector_paused
 
 DOTS = 6  # number of colours for storages
 # of a note, what stays on one line: shapes, a number and its unit, a name and its value
-_TOGETHER = re.compile(r"\([\d, ]{,20}\)|'[^']{,24}'|(?<=\d) (?=[A-Za-zµ])|(?<=[:·=…]) |strides |(?<=\w)[-/](?=\w)")
+_TOGETHER = re.compile(
+    r"\([\d, ]{,20}\)|'[^']{,14}': |'[^']{,24}'|(?<=\d:) |(?<=\d) (?=[A-Za-zµ])|(?<=[·=…]) |strides |(?<=\w)[-/](?=\w)"
+)
 _JOINED = str.maketrans({" ": "\u00a0", "-": "-\u2060", "/": "/\u2060"})
 
 

@@ -146,9 +146,8 @@ def three_digits(value: Value, unit: str | None = None) -> Value:
     whole, scale = isinstance(number, int), 1.0
     if unit in formats.BYTE_UNITS and not formats.is_decimal([number]):
         scale = next((factor for factor, _ in formats.IEC if factor <= abs(number)), 1.0)
-    elif (unit not in formats.SI_UNITS) if whole else (unit is None and number == int(number) and abs(number) < 1e7):
-        return value
-    three = scale * float(f"{number / scale:.3g}")
+    exact = (unit not in formats.SI_UNITS) if whole else (unit is None and number == int(number) and abs(number) < 1e7)
+    three = number if exact and scale == 1 else scale * float(f"{number / scale:.3g}")
     whole = whole or 100 <= abs(three) < 1e7  # 41,300, not 41,300.0
     return msgspec.structs.replace(value, value=int(three) if whole else three)
 
