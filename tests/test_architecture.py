@@ -137,7 +137,7 @@ def test_torch_is_imported_late() -> None:
 # The most lines of Python of each folder, and of other parts: what is there now, and, in the second column, the goal.
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
-    "tracing": (5_330, 6_200),
+    "tracing": (5_300, 6_200),
     "pages": (4_300, 4_300),
     "diff": (4_510, 4_600),
     "presentation": (1_880, 1_500),  # 288 are report.py, which was a part of diff; 90 more draw what a reader sees
