@@ -3229,7 +3229,7 @@ def killed_and_resumed(folder: Path) -> None:
     resumed.generator.set_state(saved["generator"])
     resumed.step = saved["step"]
     after = [train_step(resumed, train).item() for _ in range(4)]  # @inspect after @stepover
-    assert before + after == expected
+    assert before + after == expected and abs(expected[-1] - 1.423) < 0.005
     assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), whole.model.parameters(), strict=True))
     torch.set_num_threads(threads)  # @hide
     size = path.stat().st_size / 459_392  # bytes per parameter @inspect size
