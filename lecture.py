@@ -2619,7 +2619,7 @@ def a_scale_for_each_block() -> None:
     plot(
         {name: numbers.clamp(-3, 3).tolist() for name, numbers in ways.items()},
         style="steps",
-        title="The outlier (cut off at 3) and 63 numbers, in fp4 with one scale, and with one for each 16",
+        title="The outlier (cut off at 3) and 63 numbers, in fp4: a scale for all, and one for each 16",
     )
     text(
         "NVFP4's scale of 8 bits per 16 numbers makes 4.5 bits a number. Hopper (H100) applies scales in software "
