@@ -14,7 +14,7 @@ from tests.pages.recording import of_section
 from trace_tools.pages import explorations
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.explorations import Result
-from trace_tools.trace.model import Answer, Ask, Text, Trace, Value
+from trace_tools.trace.model import Answer, Ask, Claim, Text, Trace, Value
 
 RIGHT, LEFT, END, CONTROL = "\ue014", "\ue012", "\ue010", "\ue009"
 
@@ -33,7 +33,8 @@ def asked() -> Trace:
     first, *others = [Ask(text=question, answer=answer) for question, answer in answers.items()]
     recording, f = of_section("from trace_tools import ask\nask('?', 1)\nx = 4\nask('!', 2)")
     recording.step(f, "ask('?'", narrative=[first, Text(text="It is 4,000,000.")])
-    recording.step(f, "x = 4", values=[("x", Value("int", 4_000_000))])
+    x = Value("int", 4_000_000)
+    recording.step(f, "x = 4", values=[("x", x)], claim=Claim("x == y", True, [("x", x), ("y", x)]))
     recording.step(f, "ask('!'", narrative=others)
     return recording.trace()
 

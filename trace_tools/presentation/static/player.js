@@ -239,8 +239,8 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const stop = steps.seen.stop[entry];
     return steps.seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
   };
-  const isMasked = (entry) => !now.animate && $(steps.anchor[steps.seen.stop[entry]])?.closest("[data-follows]:not(.shown)");  // on the page
-  const textOf = (entry) => (isMasked(entry) ? "?" : steps.seen.text[entry]);
+  const isMasked = (stop) => !now.animate && $(steps.anchor[stop])?.closest("[data-follows]:not(.shown)");  // on the page
+  const textOf = (entry) => (isMasked(steps.seen.stop[entry]) ? "?" : steps.seen.text[entry]);
   const known = (frame) => {  // name → the last known entry with its value
     const found = new Map();
     for (const entry of steps.seenIn.get(frame) ?? []) {
@@ -267,7 +267,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
     row.firstChild.scope = "row";
     const cell = make("td", "", textOf(entry), ...labelled(steps.seen.storage[entry]));
-    if (steps.seen.grid[entry] && !isMasked(entry)) cell.append(gridOf(steps.seen.grid[entry]));
+    if (steps.seen.grid[entry] && !isMasked(steps.seen.stop[entry])) cell.append(gridOf(steps.seen.grid[entry]));
     const words = { alias: "written through another name" }[change] ?? change;
     if (words) cell.append(make("small", "", words));
     row.append(cell);
@@ -325,7 +325,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, page.styled(page.
     const cost = [steps.time[now.here], steps.memory[now.here]].filter(Boolean).join(" · ");
     const lines = [make("p", "where", `line ${steps.line[now.here]}` + (cost ? ` · ${cost}` : ""))];
     if (steps.code[now.here]) lines.push(make("pre", "", steps.code[now.here]));
-    for (const [kind, text] of steps.noted.get(now.here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
+    for (const [kind, text] of steps.noted.get(now.here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + (isMasked(now.here) ? "?" : text)));
     head.replaceChildren(...lines);
   };
 
