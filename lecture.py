@@ -1346,6 +1346,7 @@ def points_and_roofs() -> None:
 
 def two_more_reasons() -> None:
     """Two more reasons to stay below"""
+    text("One is the launch: to start a program of the GPU, a **kernel**, takes a few µs. The other shows here:")
     measured_s = 2 * 1024**3 / MEASURED[1024]  # @inspect measured_s [s]
     assert round(measured_s * 1e6, 1) == 12.2
     ask(
@@ -1359,9 +1360,8 @@ def two_more_reasons() -> None:
         ],
         why=(
             "A result of 1024² is cut into 32 *tiles* of 128 × 256, one at a time for each multiprocessor: 32 of 132 "
-            "work, 9.0 µs at best. And to start a kernel takes a few µs by itself. (Smaller tiles fill more "
-            "multiprocessors, at fewer FLOP per byte.) So choose large sizes, in multiples of 128, and fewer "
-            "operations."
+            "work, 9.0 µs at best, and the launch comes on top. (Smaller tiles fill more multiprocessors, at fewer "
+            "FLOP per byte.) So choose large sizes, in multiples of 128, and fewer operations."
         ),
         slips={
             "it waits for memory": "341 is above 295.",
@@ -1395,8 +1395,8 @@ def a_batch_shares_the_weights() -> None:
     text(
         "From 310 tokens on compute takes longer. **Training** and **prefill** (reading a prompt) are right of the "
         "ridge; **decoding**, one token for each sequence at a time, is left of it. An operation on the left gains "
-        "from fewer bytes, by a larger batch, a smaller format, or several operations *fused* into one **kernel** (a "
-        "program of the GPU), so that intermediate results never go to memory."
+        "from fewer bytes, by a larger batch, a smaller format, or several operations *fused* into one kernel, so that "
+        "intermediate results never go to memory."
     )
 
 

@@ -186,6 +186,8 @@ def test_a_line_goes_through_its_points_and_breaks_at_gaps() -> None:
     xs = [x for x, _ in corners]
     assert xs[1] - xs[0] == pytest.approx(xs[3] - xs[2], abs=0.2) == pytest.approx((xs[2] - xs[1]) / 2, abs=0.2)
     assert corners[0][1] == corners[3][1] > corners[1][1] == corners[2][1]
+    marks = drawn(plotted("points", [*range(64)], [*range(64)])).iter("use")
+    assert sum(mark.get("stroke") != "currentColor" for mark in marks) == 64  # all of them, though a line has fewer
 
 
 def test_bars_start_at_zero_and_are_stacked_with_their_sum() -> None:

@@ -204,7 +204,7 @@ def _draw(
             line = "none" if style == "points" else "-" if number < len(svg.PALETTE) else "--"
             mark = "" if style == "steps" else MARKERS[number % len(MARKERS)]
             drawn = "steps-post" if style == "steps" else "default"
-            every = max(len(x) // MARKED, 1)
+            every = 1 if style == "points" else max(len(x) // MARKED, 1)  # a line stays without its marks
             axes.plot(x, y, linestyle=line, marker=mark, markevery=every, drawstyle=drawn, **look)
     for at, top in tops.items():
         total = write(top) if room > BESIDE else write(top).partition(" ")[0]  # the axis has the unit
