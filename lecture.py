@@ -2177,8 +2177,7 @@ def adam_in_three_lines() -> None:
         "\n\n"
         r"$g$ is the gradient, $\eta$ the learning rate. $m$ and $v$ are running averages of the gradient and of its "
         r"square; $\hat m = m / (1 - \beta_1^t)$ and $\hat v = v / (1 - \beta_2^t)$ correct them for starting at 0. "
-        r"AdamW also pulls "
-        "each weight a little towards 0 (weight decay)."
+        "AdamW also pulls each weight a little towards 0 (weight decay)."
     )
     link(
         "https://arxiv.org/abs/1711.05101",
@@ -2287,9 +2286,8 @@ def training_loop() -> None:
     what_a_real_loop_adds()  # @deeper
     a_loss_that_broadcasts()  # @deeper
     text(
-        r"**So**: the first loss is $\ln V$, and tokens a second are the MFU; both show in the first step. *To "
-        r"remember: "
-        "$\\ln V$, and 935 tokens/s on each of our cards.*"
+        "**So**: the first loss is $\\ln V$, and tokens a second are the MFU; both show in the first step. *To "
+        "remember: $\\ln V$, and 935 tokens/s on each of our cards.*"
     )
 
 
