@@ -46,6 +46,7 @@ MASKED = [  # the HTML below a question, and what is masked there if its answer 
     (VALUE.format(8) + '<pre tabindex="0">9</pre><svg>7</svg>', "8 9 7"),
     (f'<div class="code"><code>n = {NUMBER.format(12.75)}</div>12.75, 12.8; 12, 13.0, 3', "12.75 12.8"),
     ("12, a half", "half"),
+    (VALUE.format("[16]") + '<div class="o time">16.2 ms</div>', "[16]"),
     (VALUE.format("8,840,000") + "8.84 million, 8.8, 9.1", "8,840,000 8.84"),
     (
         VALUE.format("[16]") + f'<div class="code"><code>{ASSERT}x[{NUMBER}] == {NUMBER}'.format(16, 16) + " 16",

@@ -29,7 +29,8 @@ _NUMBER = r"(?<![\w.,])\d[\d,_]*(?<!,)(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 _COMPUTED = r'<b class="v">.*?</b>|<pre .*?</pre>|<table class="grid">.*?</table>|<svg.*?</svg>'
 _KEPT = (
     r'<div class="code"><code>(?:(?:<span>)?<span class="k">assert.*?(?:==|&[lg]t;|</div>)|.*?</div>)|&[^;\s]*;'
-    r'|\w\[<span class="m">.*?\]|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>|<[^>]*>'
+    r'|\w\[<span class="m">.*?\]|<math.*?</math>|<table class="facts".*?</table>|<a .*?</a>'
+    r'|<\w+ class="o time".*?</(?:summary|div)>|<[^>]*>'
 )
 
 
