@@ -241,7 +241,7 @@ def six_ideas() -> None:
         "4. **Activations** are the rest of the memory, and the second step is its peak.\n"
         "5. **Few bits** need range and a scale.\n"
         "6. **Sharding** trades memory for traffic, and tokens pay for the traffic."
-    )
+    )  # @cover
 
 
 def how_to_read_a_page() -> None:

@@ -206,7 +206,7 @@ def counting():
 
 def part():
     """A part"""
-    text("Said.")
+    text("Said.")  # @cover
     plot({"a": [1, 2]}, title="The best")  # @cover
     total = 20 + 22  # @inspect total @cover
 
@@ -251,5 +251,5 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     assert len(re.findall(r'<div class="prose takeaway" id="said-\d+"><p><strong>In short\.', section)) == 1
     [anchor] = re.findall(r'href="cpu/00-counting\.html#([\w-]+)"', page)
     assert re.search(rf'id="{anchor}">\s*<div class="code"><code>\s*total', section)
-    order = ("Start reading", 'total = <b class="v">42</b>', 'id="sections"', 'id="machines"')
+    order = ("Start reading", "<p>Said.</p>", 'total = <b class="v">42</b>', 'id="sections"', 'id="machines"')
     assert [*map(page.index, order)] == sorted(map(page.index, order))

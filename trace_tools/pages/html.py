@@ -212,13 +212,14 @@ def _inline(script: str) -> str:
 
 
 def _cover(document: Document) -> dict[str, Any]:
-    """Return, for a template, the first figure and the first code that are marked `@cover`, with their writer."""
-    marked = [*overview.covered(document)]
-    figure = next((one for one in marked if isinstance(one.block, Narration)), None)
-    code = next((one for one in marked if isinstance(one.block, CodeListing)), None)
+    """Return, for a template, the first figure, text and code that are marked `@cover`, with their writer."""
+    first: dict[str, overview.Covered] = {}
+    for one in overview.covered(document):
+        first.setdefault(one.kind, one)
+    figure, code = first.get("figure"), first.get("code")
     explored = _explored([figure.block] if figure is not None else [])
     cover_page = _HtmlPage(document, ALONE, code.section if code is not None else None)
-    return {"figure": figure, "code": code, "cover_page": cover_page, "explored": explored}
+    return {"figure": figure, "words": first.get("text"), "code": code, "cover_page": cover_page, "explored": explored}
 
 
 @collector_paused()

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from trace_tools.analysis.outcome import load_text
 from trace_tools.analysis.summaries import claim_summary, tells_nothing_new
@@ -124,21 +125,23 @@ def closing_words(section: Section) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A figure, or the code around a line, that is marked `@cover`."""
+    """A figure, a text, or the code around a line, that is marked `@cover`."""
 
+    kind: Literal["figure", "text", "code"]
     section: Section
     block: Block
     anchor: str = ""  # of the line
 
 
 def covered(document: Document) -> Iterator[Covered]:
-    """Yield the figures and the code that are marked `@cover`."""
+    """Yield the figures, texts and code that are marked `@cover`."""
     for section in document.sections:
         for block in visible(section.blocks):
             if isinstance(block, CodeListing):
-                yield from (Covered(section, _alone(block), row.anchor) for row in block.rows if "cover" in row.marks)
-            elif isinstance(block, Narration) and block.cover and isinstance(block.narrative, Plot | Explore):
-                yield Covered(section, block)
+                marked = (row for row in block.rows if "cover" in row.marks)
+                yield from (Covered("code", section, _alone(block), row.anchor) for row in marked)
+            elif isinstance(block, Narration) and block.cover and isinstance(block.narrative, Plot | Explore | Text):
+                yield Covered("text" if isinstance(block.narrative, Text) else "figure", section, block)
 
 
 def _alone(listing: CodeListing) -> CodeListing:
