@@ -130,6 +130,7 @@ page.start = () => {
   document.addEventListener("keydown", ({ key }) => { if (key === "Escape") document.activeElement.closest(".varied")?.blur(); });
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
+  contents?.classList.add("settled");
   // Deeper parts stay as the reader's own clicks left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
     const own = page.storedHere(`deeper ${box.querySelector("[id]").id}`, box);
