@@ -29,7 +29,7 @@ def test_the_file_has_the_text_of_the_pages() -> None:
     for number, slug in enumerate(["00-first", "01-second"]):
         main = re.findall(r"<main[^>]*>(.*)</main>", pages[slug], re.DOTALL)[0]
         main = re.sub(r'<nav class="turn".*?</nav>| · <a href="trace.yaml".*?</a>', "", main, flags=re.DOTALL)
-        part = whole.partition(f'id="{slug}"')[2].partition('<p class="back"')[0].partition(">")[2]
+        part = whole.partition(f'id="{slug}"')[2].partition('<p class="label back"')[0].partition(">")[2]
         assert words(part) == words(main)
         assert ids(part) == [
             name if NUMBERED.match(name) or slug in name else f"{number}--{name}" for name in ids(main)

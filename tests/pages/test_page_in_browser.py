@@ -162,6 +162,20 @@ def test_the_text_is_within_ten_tab_stops(browser: Any, site: Path) -> None:
     assert contents["left"] < main["left"]  # on the screen, the contents come first
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_text_stays_in_its_place_while_a_page_loads_slowly(browser: Any, site: Path, size: tuple[int, int]) -> None:
+    sums = "list => { for (const { value } of list.getEntries()) window.shift = (window.shift ?? 0) + value }"
+    observing = {"source": f"new PerformanceObserver({sums}).observe({{ type: 'layout-shift', buffered: true }})"}
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", observing)
+    browser.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 4})
+    try:
+        play(browser, site / "golden" / "01-computing.html", size=size)
+        assert ask(browser, "window.shift ?? 0") < 0.05
+    finally:
+        browser.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1})
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
 def test_print_has_notes_in_the_margin_but_no_controls(browser: Any, site: Path) -> None:
     play(browser, site / "golden" / "01-computing.html", size=SHEET, scheme="dark")
     press(browser, "jj")
