@@ -1391,7 +1391,8 @@ def a_batch_shares_the_weights() -> None:
         best = 1e6 * at_best(flops, moved)  # @stepover
         rows.append((tokens, flops / moved, best, best / tokens))
     table(rows, ["tokens", "FLOP/byte", "µs at best", "µs a token"])
-    assert [round(row[2], 1) for row in rows] == [140.2, 140.4, 141.6, 147.2, 243.1, 3889.1] and rows[3][1] > 295
+    assert [round(row[2], 1) for row in rows] == [140.2, 140.4, 141.6, 147.2, 243.1, 3889.1]
+    assert (round(rows[3][1]), round(rows[3][3], 3)) == (296, 0.475)  # above the ridge, 295
     text(
         "From 310 tokens on compute takes longer. **Training** and **prefill** (reading a prompt) are right of the "
         "ridge; **decoding**, one token for each sequence at a time, is left of it. An operation on the left gains "
