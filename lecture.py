@@ -796,7 +796,7 @@ def views() -> None:
     windows = {"x[0]": row, "x[:, 1]": column, "x.view(3, 2)": reshaped, "x.t()": transposed}
     assert all(shares_storage(x, window) for window in windows.values())  # @stepover
     text("The transpose only swaps the strides. All of these are *views* of the same six elements, in one storage:")
-    title = "The elements that each view covers: x.view(3, 2) and x.t() cover all six"  # @hide
+    title = "The elements that each view covers, numbered as it reads them: x.t() jumps"  # @hide
     plot(draw_views({"x": x} | windows), title=title)
     text("An operation with a `_` at its end works *in place*, and every view shows the change:")
     row.mul_(100)  # @inspect row x

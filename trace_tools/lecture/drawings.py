@@ -70,7 +70,7 @@ def draw_storage(width: float, x: Tensor, index: tuple[int, int]) -> Figure:
 
 @_drawing
 def draw_views(width: float, views: Mapping[str, Tensor]) -> Figure:
-    """Draw the cells of one storage that each view covers, a row of dots for each; all views must share the storage."""
+    """Draw one storage and, for each of its views, a row of dots, numbered in the order in which the view is read."""
     elements = _storage_of(next(iter(views.values())))
     beside = width >= 0.5 * (len(elements) + 8)  # else a view's name stands above its dots
     level = 1.0 if beside else 1.6
@@ -79,12 +79,15 @@ def draw_views(width: float, views: Mapping[str, Tensor]) -> Figure:
     for address in range(len(elements)):
         _cell(axes, address, 0, str(address))
     for number, (name, view) in enumerate(reversed(list(views.items())), start=1):
-        addresses = sorted({_address(view, index) for index in product(*map(range, view.shape))})
         colour, height = COLOURS[number % len(COLOURS)], 1.5 + level * (number - 1)
-        axes.plot(addresses, [height] * len(addresses), "o", color=colour, label=f"addresses of {name}")
-        shape, stride = tuple(view.shape), tuple(view.stride())
+        places = {_address(view, index): place for place, index in enumerate(product(*map(range, view.shape)))}
+        axes.plot(
+            sorted(places), [height] * len(places), "o", color=colour, alpha=0.3, ms=14, label=f"addresses of {name}"
+        )
+        for address, place in places.items():
+            _write(axes, address, height, str(place), SMALL)
         left, level_of_name = (len(elements), height) if beside else (-0.3, height + 0.6)
-        _write(axes, left, level_of_name, f"{name}: shape {shape}, stride {stride}", side="left")
+        _write(axes, left, level_of_name, f"{name}: shape {tuple(view.shape)}, stride {view.stride()}", side="left")
     return figure
 
 
