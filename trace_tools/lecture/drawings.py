@@ -81,9 +81,7 @@ def draw_views(width: float, views: Mapping[str, Tensor]) -> Figure:
     for number, (name, view) in enumerate(reversed(list(views.items())), start=1):
         colour, height = COLOURS[number % len(COLOURS)], 1.5 + level * (number - 1)
         places = {_address(view, index): place for place, index in enumerate(product(*map(range, view.shape)))}
-        axes.plot(
-            sorted(places), [height] * len(places), "o", color=colour, alpha=0.3, ms=14, label=f"addresses of {name}"
-        )
+        axes.plot([*places], [height] * len(places), "o", color=colour, alpha=0.3, ms=14, label=f"addresses of {name}")
         for address, place in places.items():
             _write(axes, address, height, str(place), SMALL)
         left, level_of_name = (len(elements), height) if beside else (-0.3, height + 0.6)
