@@ -59,7 +59,7 @@ page.machines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "se
       const [kind, label, subject, text] = result, differs = !isTime(result) && !/\bvaries\b/.test(text);
       if (!isTime(result) && ours.has(readAs(result))) continue;
       const words = (differs ? "≠ " : "") + (SIGNS[kind] ?? "") + (label ? `${label}: ` : "") + (subject ? `${subject} ` : "");
-      const line = make("p", differs ? "differs" : kind, words, make("b", "", text));
+      const line = make("p", differs ? "differs" : kind, words, make("b", isTime(result) ? "" : "mask", make("span", "", text)));
       if (isTime(result) && ns && theirNs) line.append(" ", make("small", "", ratioOf(theirNs, ns)));
       made.append(line);
     }
