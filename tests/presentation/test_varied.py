@@ -36,6 +36,7 @@ def test_varied_numbers_have_accessible_range_tooltips() -> None:
     shown = to_html(text, varied=[Varied(["9.7", "3.49", "4.22"], ["9.9", "8.0"], 23, 26)], prefix="range-7")
     tip = '<span role="tooltip" id="range-7-0">3.49 … 9.7 in 3 warm runs; first runs: 8.0 … 9.9</span>'
     assert f'<strong><span class="varied" tabindex="0" aria-describedby="range-7-0">9.7{tip}</span></strong>' in shown
+    assert 'class="varied"' in to_html("It takes 9.7 GB.", varied=[Varied(["9.7", "3.5"], None, 9, 12)])
     expected = r"Falls by a factor of **9.7 \[3.49 … 9.7\]**."
     assert to_markdown(text, varied=[Varied(["9.7", "3.49"], None, 23, 26)]).strip() == expected
 

@@ -24,13 +24,14 @@ from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from trace_tools.presentation.formulas import mathml, readable
-from trace_tools.presentation.varied import with_ranges
+from trace_tools.presentation.varied import CLOSE, with_ranges
 from trace_tools.trace.model import Varied
 from trace_tools.util import formats
 
 # the blank between a number and its unit, and before the number of a section
 _UNBROKEN = re.compile(
-    r"(?<=[\d⁰-⁹]) (?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|GPUs?|tokens?)\b|(?:[MBT]|[mbtr]+illion"
+    rf"(?:(?<=[\d⁰-⁹])|(?<=[\d⁰-⁹]{CLOSE})) "
+    r"(?=(?:[kKMGTPE]i?|[mµn])?(?:B|FLOPs?|s|bits?|bytes?|min|h|GPUs?|tokens?)\b|(?:[MBT]|[mbtr]+illion"
     r"|days?|hours?|thousand|dollars|parameters|numbers|[bft]+p?\d+)\b)"
     r"|(?<=[Ss]ection) (?=\d)"
 )
