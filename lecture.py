@@ -1227,7 +1227,7 @@ def the_roofline() -> None:
     text("Why does an operation stay below the peak? It also moves bytes.")
     note(
         "Eleven minutes. Draw the roofline by hand: two times, two lines. Let the audience guess the ratio of the "
-        "addition: most take the tensor cores' peak. Ask about 1024³ before its point gets its label."
+        "addition: most take the tensor cores' peak. Ask why 1024³ is so far below the roof."
     )
     two_times()
     the_ridge()
@@ -1333,7 +1333,7 @@ def points_and_roofs() -> None:
     roofs = {"H100, bf16, by its datasheet": (H100_BF16, H100_BANDWIDTH)}  # @hide
     if (peak := peak_flops("float32")) and (bandwidth := peak_bandwidth()):  # @hide
         roofs["this machine, fp32"] = (peak, bandwidth)
-    published = {f"H100 {n}³" + (" ?" if n == 1024 else ""): (n / 3, MEASURED[n]) for n in (1024, 8192)}  # @hide
+    published = {f"H100 {n}³": (n / 3, MEASURED[n]) for n in (1024, 8192)}  # @hide
     plot(
         draw_roofline(roofs, published | here),
         title="Below the ridge an H100 waits; above it, it computes, if the work is large enough to fill it",

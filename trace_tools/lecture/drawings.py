@@ -263,18 +263,18 @@ def _node(axes: Axes, corner: tuple[float, float], node: tuple[str, str]) -> Non
 def draw_roofline(
     width: float, roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]
 ) -> Figure:
-    """Draw rooflines, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
+    """Draw rooflines, each (FLOP/s, bytes/s), the ridge of the first, and points (FLOP/byte, FLOP/s), on log axes."""
     figure = Figure(figsize=(min(8, width), 5.2 if width >= 8 else 4.4), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
     intensities = [intensity for intensity, _ in points.values()]
     ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
     left, right = min(intensities) / 3, max([*intensities, *ridges]) * 6
-    for (name, (peak, bandwidth)), dashes in zip(roofs.items(), ("-", "--", ":"), strict=False):
-        ridge = peak / bandwidth
+    for (name, (peak, bandwidth)), ridge, dashes in zip(roofs.items(), ridges, ("-", "--", ":"), strict=False):
         heights = [bandwidth * left, peak, peak]
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
-        axes.axvline(ridge, color=INK, linewidth=0.8, linestyle=":")
-        _write(axes, ridge, peak * 2.2, f"memory-bound ← {ridge:.3g} → compute-bound", SMALL)
+    (peak, _), ridge = next(iter(roofs.values())), ridges[0]
+    axes.axvline(ridge, color=INK, linewidth=0.8, linestyle=":")
+    _write(axes, ridge, peak * 2.2, f"memory-bound ← {ridge:.3g} → compute-bound", SMALL)
     for index, (name, (intensity, rate)) in enumerate(points.items()):
         marker = "os^"[index // len(COLOURS) % 3]
         axes.plot([intensity], [rate], marker, color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
