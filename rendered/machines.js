@@ -47,7 +47,7 @@ page.machines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "se
   const readAs = ([kind, label, name, text]) => (kind === "held" ? [kind, label] : [kind, label, name, text]).join("\n");  // a claim that held may have other sides
   const ratioOf = (theirs, ours) => {
     const ratio = theirs / ours, times = Math.max(ratio, 1 / ratio);
-    if (times < 1.05) return "≈";
+    if (times < 1.05) return "as long";
     return `${times < 100 ? Number(times.toPrecision(2)) : Math.round(times).toLocaleString("en")}× ${ratio > 1 ? "slower" : "faster"}`;
   };
   // The cell of a line: its time with the ratio, and the results that read differently; "=" if none does.
@@ -103,7 +103,7 @@ page.machines = {"list": [{"name": "AMD EPYC", "folder": "amd-epyc-2-cores", "se
     document.documentElement.style.setProperty("--others", shown.length);
     drawHeads(shown.map(({ name }) => name));
     const notes = chosen.map(({ name }, place) => (problems[place] ? `${name}: ${problems[place]} ` : ""));
-    if (shown.length) notes.push("≠ marks results that read differently. ");
+    if (shown.length) notes.push("= marks equal results, ≠ results that read differently. ");
     const { report } = page.machines;
     if (chosen.length && report) notes.push(make("a", { textContent: "The report says which differences matter.", href: site.root.href + report }));
     status.replaceChildren(...notes);
