@@ -41,10 +41,8 @@ page.questionsFirst = (() => {
   return { toggle, pass, open };
 })();
 
-// Quantities that readers type: "560 GB", "5.6·10^11", "1,120,000", "3/4", "12%", "2^30", "about 144 days", "40x", "40,5", "S = 6D",
-// "1000 - 64", "175 to 185", "twice", "13½". A comma before three digits groups them, unless only a 0 is before it. What is before
-// the first number does not count, nor do words after it that are no units.
-//
+// Quantities that readers type: "560 GB", "5.6·10^11", "1,120,000", "3/4", "12%", "about 144 days", "40x", "40,5", "175 to 185", "13½".
+// A comma before three digits groups them, unless only a 0 is before it. Words after the number that are no units do not count.
 //     page.readings("40B", "billion parameters")   [40, …]: what it may mean, in the unit asked for; [] if it has another unit
 //     page.parsed("many", "GB")                    the first of them; NaN if it is no number
 {
@@ -55,9 +53,8 @@ page.questionsFirst = (() => {
   const TIMES = { s: 1, sec: 1, second: 1, min: 60, minute: 60, h: 3600, hr: 3600, hour: 3600, d: 86400, day: 86400, week: 604800, month: 2629800, y: 31557600, yr: 31557600, year: 31557600 };
   const UNITS = { ...Object.fromEntries(Object.entries(TIMES).map(([name, seconds]) => [name, [seconds, "s"]])), "%": [0.01, ""], percent: [0.01, ""], pct: [0.01, ""],
     x: [1, ""], "×": [1, ""], time: [1, ""], fold: [1, ""], B: [1, "B"], byte: [1, "B"], bit: [1 / 8, "B"], FLOP: [1, "FLOP"], flop: [1, "FLOP"], dollar: [1, "usd"], usd: [1, "usd"] };
-  const WORDS = { half: "1/2", third: "1/3", quarter: "1/4", twice: "2", double: "2", thrice: "3", triple: "3", one: "1", two: "2", three: "3", four: "4",
-    five: "5", six: "6", seven: "7", eight: "8", nine: "9", ten: "10", "½": "+1/2", "⅓": "+1/3", "¼": "+1/4", "¾": "+3/4" };
-  const OTHERS = /[\p{L}\d]\(|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|teen|hundred/iu;  // functions and words that are not read
+  const WORDS = { half: "1/2", third: "1/3", quarter: "1/4", twice: "2", double: "2", triple: "3", "½": "+1/2", "⅓": "+1/3", "¼": "+1/4", "¾": "+3/4" };
+  const OTHERS = /[\p{L}\d]\(/u;  // functions, which are not computed
   const single = (word) => word.replace(/s$/, ""), small = (word) => (word.length > 2 ? word.toLowerCase() : word);
   const spelt = (word, table) => table[word] ?? table[single(word)] ?? table[small(word)] ?? table[single(small(word))];
   // [factor, dimension] of a word, which may have a prefix, as may any word of the unit asked for: "kHz"; undefined if it is no unit.
@@ -85,20 +82,24 @@ page.questionsFirst = (() => {
     }
     return [factor, null];
   };
+  const REWRITTEN = [  // what is typed, and how it is read
+    [/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, (all) => `^${[...all].map((c) => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)]).join("")}`],
+    [/[−–]/g, "-"],
+    [/[½⅓¼¾]|[a-z]+/gi, (word) => spelt(word, WORDS) ?? word],
+    [/(?<![\d.,])(\d+),(\d+)(?![\d.,])/g, (all, whole, part) => (part.length !== 3 || whole === "0" ? `${whole}.${part}` : all)],
+    [/(?<![\d.])\d+(\.\d{3}){2,}/g, (all) => all.replaceAll(".", "")],  // 4.000.000
+    [/(\d)[,_'’\s](?=\d{3}(?!\d))/g, "$1"],
+    [/(\d)\s+(?=\d\d?\/\d)/g, "$1+"],  // 2 1/4
+    [/^[^\d]*?(?=[-+]?\.?\d)/, ""],
+  ];
   const numberIn = (text) => {  // [its value, what follows it]
-    let rest = OTHERS.test(text) ? "" : text.replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, (all) => `^${[...all].map((c) => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)]).join("")}`).replace(/[−–]/g, "-").replace(/±\s*[\d.,]+/g, "")
-      .replace(/fold\b/g, " fold").replace(/[½⅓¼¾]|[a-z]+/gi, (word) => spelt(word, WORDS) ?? word)
-      .replace(/(?<![\d.,])(\d+),(\d+)(?![\d.,])/g, (all, whole, part) => (part.length !== 3 || whole === "0" ? `${whole}.${part}` : all))
-      .replace(/(?<![\d.])\d+(\.\d{3}){2,}/g, (all) => all.replaceAll(".", "")).replace(/(\d)[,_'’\s](?=\d{3}(?!\d))/g, "$1").replace(/(\d)\s+(?=\d\d?\/\d)/g, "$1+").replace(/^[^\d(]*?(?=[-+]?\.?\d|\()/, "");
+    let rest = OTHERS.test(text) ? "" : REWRITTEN.reduce((read, [typed, meant]) => read.replace(typed, meant), text);
     const read = (pattern) => { const found = rest.match(pattern); rest = rest.slice(found?.[0].length ?? 0).trimStart(); return found?.[0]; };
     const chain = (next, pattern, combined) => () => { let value = next(); for (let by; (by = read(pattern));) value = combined(value, by, next()); return value; };
-    const factor = () => {
-      const open = read(/^\(/), value = open ? sum() : Number(read(/^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?/i) ?? NaN);
-      if (open) read(/^\)/);
-      return value ** Number(read(/^(?:\^|\*\*)\s*-?\d+(?:\.\d+)?/)?.replace(/^[*^\s]+/, "") ?? 1);
-    };
-    const product = chain(factor, /^(?:[·*/:]|[x×])(?=\s*[-+.\d(])/, (a, by, b) => (/[/:]/.test(by) ? a / b : a * b));
-    const sum = chain(product, /^(?:[-+]|to|or)(?=\s*[.\d(])/,  // "175-185" and "175 to 185" are ranges, "40 to 1" is a ratio
+    const factor = () => Number(read(/^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?/i) ?? NaN);
+    const power = chain(factor, /^(?:\^|\*\*)(?=\s*[-\d])/, (a, by, b) => a ** b);
+    const product = chain(power, /^(?:[·*/:]|[x×])(?=\s*[-+.\d])/, (a, by, b) => (/[/:]/.test(by) ? a / b : a * b));
+    const sum = chain(product, /^(?:[-+]|to|or)(?=\s*[.\d])/,  // "175-185" and "175 to 185" are ranges, "40 to 1" is a ratio
       (a, by, b) => (by === "+" ? a + b : b >= a ? (a + b) / 2 : by === "-" ? a - b : a / b));
     return [sum(), rest];
   };
