@@ -66,7 +66,7 @@ SPELLED = [  # the answer, its unit, and right spellings of it
     (40, "billion parameters", ("40", "40B", "40 BILLION", "40e9", "40G", "40 B parameters", "40 Gparams", "40 bn")),
     (2.25, "GiB", ("2.25", "2304 MiB", "2.42 GB", "2.416e9", "2 1/4", "2¼", "2+1/4")),
     (6, "", ("6D", "S=6D", "S = 6 D", "6 times", "6x", "6×", "6,0", "2x3", "x6", "a factor of 6", "6-fold")),
-    (6, "", ("8 - 2", "2 + 2 * 2", "index 6", "6 times longer", "6 FLOPs per byte", "600%", "+500%", "500% more", "6:1")),
+    (6, "", ("8 - 2", "2+2*2", "index 6", "6 times longer", "6 FLOPs per byte", "600%", "+500%", "500% more", "6:1")),
     (180, "days", ("180d", "180 Days.", "~ 180", "4320 hrs", "0.493 years", "5.91 months", "180 ± 9", "roughly 180")),
     (60, "TB", ("60 terabytes", "60000 GB", "6e13")),
     (0.5, "", ("50%", "5/10", ".5", "50 percent", "half", "0.5 of the peak")),
