@@ -284,7 +284,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
         "index.md": markdown(text),
         CSV: csv_text(comparison),
     }
-    return {**{name: content.encode("utf-8") for name, content in texts.items()}}
+    return {name: content.encode("utf-8") for name, content in texts.items()}
 
 
 def write_reports(folder: Path, comparison: Comparison, home: str | None) -> None:
